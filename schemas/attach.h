@@ -20,6 +20,14 @@ enum attach_step {
 	ATTACH_UNBIND,
 	/* Undo the rest. The same, and none is in us. Takes no lock. */
 	ATTACH_END,
+	/* Copy heads of chunks of malloc: a look at each from outside costs more. */
+	ATTACH_HEADS,
+};
+
+/* As glibc has them: malloc/malloc.c, struct malloc_chunk. */
+struct attach_head {
+	uint64_t before; /* size of the one before, where that is free */
+	uint64_t size; /* and flags in its lowest three bits */
 };
 
 struct attach_call {
@@ -32,5 +40,11 @@ struct attach_call {
 	uint32_t n_slots; /* places in tables that lead to us, or did */
 	int32_t result; /* 0 or a negative errno */
 	char socket[ATTACH_SOCKET_BYTES]; /* ATTACH_BEGIN: as MEMSIGHT_RECORDING */
+	/* ATTACH_HEADS: */
+	uint64_t first; /* the first chunk */
+	uint64_t end; /* of the memory that may be read */
+	uint64_t heads; /* address of a list of struct attach_head, of neighbours */
+	uint32_t most_heads; /* that fit into it */
+	uint32_t n_heads; /* that were copied; the last one may be no chunk */
 };
-_Static_assert(sizeof(struct attach_call) == 32 + ATTACH_SOCKET_BYTES, "it is shared");
+_Static_assert(sizeof(struct attach_call) == 64 + ATTACH_SOCKET_BYTES, "it is shared");

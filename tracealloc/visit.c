@@ -92,13 +92,37 @@ static long end(struct attach_call *call)
 	return 0;
 }
 
+#define FLAGS	       UINT64_C(7) /* in a size */
+#define MIN_HEAD_BYTES UINT64_C(16)
+#define AHEAD	       4
+
+/*
+ * From chunk to chunk, as far as sizes lead. Neighbours are often of one size: a head further on
+ * is fetched where it would be then.
+ */
+static long heads(struct attach_call *call)
+{
+	struct attach_head *to = (struct attach_head *)(uintptr_t)call->heads;
+	uint64_t at = call->first, size;
+	uint32_t n = 0;
+
+	while (n < call->most_heads && at < call->end && call->end - at >= sizeof(*to)) {
+		to[n] = *(const struct attach_head *)(uintptr_t)at;
+		size = to[n++].size & ~FLAGS;
+		if (size < MIN_HEAD_BYTES || size > call->end - at)
+			break;
+		at += size;
+		__builtin_prefetch((const void *)(uintptr_t)(at + AHEAD * size));
+	}
+	call->n_heads = n;
+	return 0;
+}
+
 void memsight_1_attach(struct attach_call *call)
 {
 	static long (*const steps[])(struct attach_call *) = {
-		[ATTACH_BEGIN] = begin,
-		[ATTACH_COMMIT] = commit,
-		[ATTACH_UNBIND] = unbind,
-		[ATTACH_END] = end,
+		[ATTACH_BEGIN] = begin, [ATTACH_COMMIT] = commit, [ATTACH_UNBIND] = unbind,
+		[ATTACH_END] = end,	[ATTACH_HEADS] = heads,
 	};
 
 	if (call->magic != ATTACH_MAGIC || call->version != RING_VERSION ||

@@ -24,6 +24,7 @@
 #define STACK_BYTES  (512u << 10)
 #define ARENA_BYTES  (256u << 10) /* at its start: what calls are given, and give */
 #define MAX_TEXT     4096u
+#define MOST_HEADS   ((ARENA_BYTES - MAX_TEXT) / sizeof(struct attach_head))
 #define STEP_NS	     UINT64_C(60000000000) /* a call that takes longer hangs */
 #define STUCK_NS     UINT64_C(100000000) /* one that may wait for a thread that stands */
 #define PRIVATE_OPEN 0x80000000u /* __RTLD_DLOPEN of __libc_dlopen_mode */
@@ -42,6 +43,8 @@ struct entry {
 	bool has_loan;
 	uintptr_t function; /* the library's entry */
 	struct heap_walk walk;
+	struct attach_head heads[MOST_HEADS]; /* of its chunks, as they come */
+	bool has_failed; /* to read them */
 };
 
 __attribute__((format(printf, 3, 4))) static int fail(struct entry *entry, int error,
@@ -580,10 +583,40 @@ static int commit(struct entry *entry)
 
 /* ---- Blocks that are there already ---- */
 
+/* For struct heap_reader: the library looks, where it sees the memory. */
+static int read_heads(void *user, uint64_t first, uint64_t end,
+		      const struct attach_head **ret_heads, size_t *ret_n)
+{
+	struct entry *entry = user;
+	struct attach_call request = {
+		.step = ATTACH_HEADS,
+		.first = first,
+		.end = end,
+		.heads = entry->loan.stack + MAX_TEXT,
+		.most_heads = MOST_HEADS,
+	};
+	int r = entry->has_failed ? -EFAULT : step(entry, &request);
+
+	if (r == 0 && request.n_heads > MOST_HEADS)
+		r = -EPROTO;
+	if (r == 0)
+		r = remote_read(entry->pid, request.heads, entry->heads,
+				request.n_heads * sizeof(*entry->heads));
+	if (r < 0) {
+		entry->has_failed = true;
+		entry->outcome->error = 0; /* all is read from outside then */
+		return r;
+	}
+	*ret_heads = entry->heads;
+	*ret_n = request.n_heads;
+	return 0;
+}
+
 /* What is not found is said, and no reason not to record. */
 static void walk_heap(struct entry *entry)
 {
-	struct heap_target target = { .pid = entry->pid };
+	const struct heap_reader reader = { read_heads, entry };
+	struct heap_target target = { .pid = entry->pid, .reader = &reader };
 	auto_free uint64_t *pointers = list_pointers(entry, &target.n_threads);
 	int r = -ENOMEM;
 

@@ -48,6 +48,21 @@ static int send_outcome(int fd, struct attach_outcome *outcome)
 	return sendmsg(fd, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
+#define LEAVE_TRIES 5
+
+/*
+ * A program that is not entered runs on as before; one that is not left has our library at work.
+ * So more time is given to that: on a busy machine a thread may get no CPU for seconds.
+ */
+static int leave(const struct attach_order *order, struct attach_outcome *ret_outcome)
+{
+	int r = -ETIMEDOUT;
+
+	for (int i = 0; i < LEAVE_TRIES && r == -ETIMEDOUT; i++)
+		r = attach_leave(order->pid, order->timeout_ns, ret_outcome);
+	return r;
+}
+
 static _Noreturn void serve(const struct attach_order *order, int fd)
 {
 	struct attach_outcome outcome;
@@ -67,15 +82,14 @@ static _Noreturn void serve(const struct attach_order *order, int fd)
 		if (wish == WISH_ENTER)
 			is_inside = attach_enter(order, &outcome) == 0;
 		else
-			is_inside = attach_leave(order->pid, order->timeout_ns, &outcome) < 0 &&
-				    is_inside;
+			is_inside = leave(order, &outcome) < 0 && is_inside;
 		r = send_outcome(fd, &outcome);
 		cleanup_close(&outcome.blocks_fd);
 		if (r < 0)
 			break;
 	}
 	if (is_inside)
-		attach_leave(order->pid, order->timeout_ns, &outcome);
+		leave(order, &outcome);
 	_exit(0);
 }
 

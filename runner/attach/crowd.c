@@ -62,14 +62,6 @@ static int each_task(pid_t pid, int (*call)(void *user, pid_t tid), void *user)
 	return r < 0 ? r : 0;
 }
 
-static struct remote_thread *find(struct crowd *crowd, pid_t tid)
-{
-	for (size_t i = 0; i < crowd->n; i++)
-		if (crowd->threads[i].tid == tid && !crowd->threads[i].is_gone)
-			return &crowd->threads[i];
-	return NULL;
-}
-
 /* Is that why it cannot be seized? One on its way out gives EPERM. */
 static bool has_ended(pid_t tid, int error)
 {
@@ -79,10 +71,26 @@ static bool has_ended(pid_t tid, int error)
 struct gathering {
 	struct crowd *crowd;
 	pid_t kept;
-	size_t n_new;
+	size_t n_before; /* threads that we had before this look */
+	size_t next; /* of them, which is likely listed now */
 };
 
-/* What ends while we seize it is none of ours. */
+/* They are listed in the order in which we have seized them: the next one is tried first. */
+static bool is_known(struct gathering *gathering, pid_t tid)
+{
+	for (size_t i = 0; i < gathering->n_before; i++) {
+		size_t at = (gathering->next + i) % gathering->n_before;
+
+		if (gathering->crowd->threads[at].tid == tid &&
+		    !gathering->crowd->threads[at].is_gone) {
+			gathering->next = at + 1;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* What ends while we seize it is none of ours. It runs on: standing begins when we have them. */
 static int gather(void *user, pid_t tid)
 {
 	struct gathering *gathering = user;
@@ -90,7 +98,7 @@ static int gather(void *user, pid_t tid)
 	struct remote_thread thread;
 	int r;
 
-	if (tid == gathering->kept || find(crowd, tid))
+	if (tid == gathering->kept || is_known(gathering, tid))
 		return 0;
 	r = grow_array_of(&crowd->threads, crowd->n, 1, sizeof(*crowd->threads));
 	if (r == 0)
@@ -98,11 +106,21 @@ static int gather(void *user, pid_t tid)
 	if (r < 0)
 		return has_ended(tid, r) ? 0 : r;
 	waits_note(&thread);
-	if (remote_interrupt(&thread) < 0)
-		thread.is_gone = true;
 	crowd->threads[crowd->n++] = thread;
-	gathering->n_new++;
 	return 0;
+}
+
+/* Those that were seized last. Since when one waits is noted anew: it may be in another call. */
+static void interrupt_new(struct crowd *crowd, size_t n_before)
+{
+	for (size_t i = n_before; i < crowd->n; i++) {
+		struct remote_thread *thread = &crowd->threads[i];
+
+		if (thread->waits_since_ns)
+			waits_note(thread);
+		if (remote_interrupt(thread) < 0)
+			thread->is_gone = true;
+	}
 }
 
 static int wait_all(struct crowd *crowd, uint64_t deadline_ns)
@@ -120,19 +138,36 @@ static int wait_all(struct crowd *crowd, uint64_t deadline_ns)
 	return 0;
 }
 
-/* Until a look at /proc finds no thread that does not stand: then there can be no new one. */
+/* Has the process as many threads as stand? None of those can begin or end one. */
+static bool are_all(const struct crowd *crowd, const struct remote_thread *kept)
+{
+	long n = kept ? 1 : 0;
+
+	for (size_t i = 0; i < crowd->n; i++)
+		n += crowd->threads[i].is_standing;
+	return image_count_threads(crowd->pid) == n;
+}
+
+/* Until /proc knows of no thread that does not stand: then there can be no new one. */
 static int stand_all(struct crowd *crowd, const struct remote_thread *kept, uint64_t deadline_ns)
 {
-	struct gathering gathering = { crowd, kept ? kept->tid : 0, 1 };
-	int r = 0;
+	struct gathering gathering = { crowd, kept ? kept->tid : 0, 0, 0 };
+	int r;
 
-	while (r == 0 && gathering.n_new > 0) {
-		gathering.n_new = 0;
+	do {
+		gathering.n_before = crowd->n;
+		gathering.next = 0;
 		r = each_task(crowd->pid, gather, &gathering);
-		if (r == 0)
-			r = wait_all(crowd, deadline_ns);
-	}
-	return r;
+		if (r < 0)
+			return r;
+		if (!crowd->stopped_ns)
+			crowd->stopped_ns = remote_now_ns();
+		interrupt_new(crowd, gathering.n_before);
+		r = wait_all(crowd, deadline_ns);
+		if (r < 0 || are_all(crowd, kept))
+			return r;
+	} while (crowd->n > gathering.n_before);
+	return 0;
 }
 
 struct way_back {
@@ -212,9 +247,7 @@ int crowd_stop(struct crowd *crowd, pid_t pid, struct safety *safety,
 	unsigned n_tries = 0;
 	int r;
 
-	*crowd = (struct crowd){ .pid = pid,
-				 .may_trap = crowd->may_trap,
-				 .stopped_ns = remote_now_ns() };
+	*crowd = (struct crowd){ .pid = pid, .may_trap = crowd->may_trap };
 	for (;;) {
 		r = stand_all(crowd, kept, deadline_ns);
 		if (r < 0)
@@ -231,7 +264,7 @@ int crowd_stop(struct crowd *crowd, pid_t pid, struct safety *safety,
 			continue;
 		crowd_release(crowd);
 		wait_for(BREATH_NS);
-		crowd->stopped_ns = remote_now_ns();
+		crowd->stopped_ns = 0;
 	}
 	if (r == 0)
 		crowd->culprit = 0;

@@ -18,7 +18,7 @@ struct search {
 	const struct heap_range *range;
 	uint64_t from; /* of heads */
 	size_t n;
-	struct heap_head heads[HEAP_MEMORY_MAX_PAGES];
+	struct attach_head heads[HEAP_MEMORY_MAX_PAGES];
 };
 
 /* The end of the region that holds an address, or 0. */
@@ -36,7 +36,7 @@ static uint64_t region_end(const struct heap_glibc *glibc, uint64_t address)
 }
 
 /* The head at a page. Reads many at once, but one where what is wanted is likely there. */
-static int head_at(struct search *search, uint64_t at, size_t n_ahead, struct heap_head *ret_head)
+static int head_at(struct search *search, uint64_t at, size_t n_ahead, struct attach_head *ret_head)
 {
 	uint64_t page = search->glibc->memory->page_bytes;
 
@@ -57,7 +57,7 @@ static int head_at(struct search *search, uint64_t at, size_t n_ahead, struct he
  * How many bytes a mapping has that begins with this head; 0: it is none. From 2.43 on the size is
  * without the head. There a lowest bit in `before` says that its pages are huge.
  */
-static uint64_t mapping_bytes(uint64_t page, struct heap_head head)
+static uint64_t mapping_bytes(uint64_t page, struct attach_head head)
 {
 	uint64_t total = (head.before & ~UINT64_C(1)) + (head.size & ~HEAP_FLAGS);
 
@@ -84,7 +84,7 @@ static uint64_t find_block(struct heap_glibc *glibc, uint64_t at, uint64_t room,
 		uint64_t block = (at + HEAP_HEAD_BYTES + alignment - 1) & ~(alignment - 1);
 
 		for (int second = 0; second < 2; second++, block += alignment) {
-			struct heap_head head;
+			struct attach_head head;
 			uint64_t offset = block - HEAP_HEAD_BYTES - at;
 
 			if (offset == 0)
@@ -123,7 +123,7 @@ static int search_range(struct search *search, bool is_strict, struct heap_walk 
 
 	search->n = 0;
 	for (uint64_t at = search->range->start; at < search->range->end;) {
-		struct heap_head head;
+		struct attach_head head;
 		uint64_t behind = region_end(glibc, at);
 
 		if (behind) {
@@ -254,7 +254,7 @@ static int search_pages(struct search *search, uint8_t *piece, uint64_t *sum)
 	search->n = 0;
 	for (uint64_t at = search->range->start; at < search->range->end;) {
 		struct heap_region_end found;
-		struct heap_head head;
+		struct attach_head head;
 		uint64_t behind = region_end(glibc, at);
 
 		if (behind) {

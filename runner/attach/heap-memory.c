@@ -190,10 +190,10 @@ static void see_present(const struct heap_memory *memory, uint64_t from, size_t 
 }
 
 int heap_memory_heads(const struct heap_memory *memory, uint64_t from, size_t n,
-		      struct heap_head *ret_heads)
+		      struct attach_head *ret_heads)
 {
 	struct iovec pieces[HEAP_MEMORY_MAX_PAGES];
-	struct heap_head found[HEAP_MEMORY_MAX_PAGES];
+	struct attach_head found[HEAP_MEMORY_MAX_PAGES];
 	bool is_present[HEAP_MEMORY_MAX_PAGES];
 	size_t n_pieces = 0;
 
@@ -212,6 +212,6 @@ int heap_memory_heads(const struct heap_memory *memory, uint64_t from, size_t n,
 	}
 	for (size_t i = 0, at = 0; i < n; i++)
 		ret_heads[i] =
-			is_present[i] && at < n_pieces ? found[at++] : (struct heap_head){ 0 };
+			is_present[i] && at < n_pieces ? found[at++] : (struct attach_head){ 0 };
 	return 0;
 }

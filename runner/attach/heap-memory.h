@@ -9,6 +9,9 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+#include "runner/attach/heap-walk.h"
+#include "schemas/attach.h"
+
 #define HEAP_MEMORY_LINES      256u
 #define HEAP_MEMORY_LINE_BYTES 4096u
 
@@ -33,6 +36,7 @@ struct heap_memory {
 	/* As process_vm_readv() into one buffer: bytes read or a negative errno. */
 	ssize_t (*read)(void *context, const struct iovec *from, size_t n_pieces, void *to);
 	void *context;
+	const struct heap_reader *reader; /* a quicker way to heads of chunks; NULL: none */
 	int pagemap_fd; /* /proc/PID/pagemap, or -1: any page may be there */
 	uint64_t page_bytes;
 	struct heap_range *ranges; /* by address */
@@ -41,12 +45,6 @@ struct heap_memory {
 	const char *allocator; /* another one that was found; NULL: none */
 	bool has_libc;
 	struct heap_memory_line *lines; /* HEAP_MEMORY_LINES */
-};
-
-/* Two words at the begin of a chunk (malloc/malloc.c, struct malloc_chunk). */
-struct heap_head {
-	uint64_t before; /* size of the one before, where that is free */
-	uint64_t size; /* and flags in its lowest three bits */
 };
 
 /* Of a process. 0 or a negative errno; to be finished in any case. */
@@ -71,4 +69,4 @@ const struct heap_range *heap_memory_range(const struct heap_memory *memory, uin
  */
 #define HEAP_MEMORY_MAX_PAGES 512u
 int heap_memory_heads(const struct heap_memory *memory, uint64_t from, size_t n,
-		      struct heap_head *ret_heads);
+		      struct attach_head *ret_heads);

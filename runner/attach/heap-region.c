@@ -32,6 +32,11 @@ struct way {
 	size_t n_piece_bytes;
 	size_t n_ask; /* to read next time */
 	size_t n_seen; /* chunks of this piece */
+	/* Or heads of neighbours: */
+	const struct attach_head *heads;
+	size_t n_heads;
+	size_t next_head;
+	uint64_t next_at; /* the chunk whose head that is */
 };
 
 void heap_walk_say(struct heap_walk *walk, const char *format, ...)
@@ -74,16 +79,39 @@ static int refill(struct way *way, uint64_t at)
 	return 0;
 }
 
-/* The two words at the begin of a chunk; NULL: it is not within the memory. */
-static const uint64_t *look(struct way *way, uint64_t at, int *reterr)
+/* From the reader, when it is asked for one behind the other; NULL: it has none. */
+static const struct attach_head *next_head(struct way *way, uint64_t at)
 {
+	const struct heap_reader *reader = way->glibc->memory->reader;
+	const struct attach_head *head;
+
+	if (!reader || !way->walk)
+		return NULL;
+	if (way->next_head == way->n_heads || way->next_at != at) {
+		way->next_head = way->n_heads = 0;
+		if (reader->heads(reader->user, at, way->end, &way->heads, &way->n_heads) < 0 ||
+		    way->n_heads == 0)
+			return NULL;
+	}
+	head = &way->heads[way->next_head++];
+	way->next_at = at + (head->size & ~HEAP_FLAGS);
+	return head;
+}
+
+/* The two words at the begin of a chunk; NULL: it is not within the memory. */
+static const struct attach_head *look(struct way *way, uint64_t at, int *reterr)
+{
+	const struct attach_head *head = next_head(way, at);
+
+	if (head)
+		return head;
 	if (at < way->piece_at || at - way->piece_at + HEAP_HEAD_BYTES > way->n_piece_bytes) {
 		*reterr = at > way->end || way->end - at < HEAP_HEAD_BYTES ? -EBADMSG
 									   : refill(way, at);
 		if (*reterr < 0)
 			return NULL;
 	}
-	return (const uint64_t *)(const void *)&way->piece[at - way->piece_at];
+	return (const void *)&way->piece[at - way->piece_at];
 }
 
 /* A chunk whose next one says that it is in use: a block, unless it lies in a list. */
@@ -105,15 +133,16 @@ static int take(struct way *way, uint64_t chunk, uint64_t size)
 }
 
 /* The chunk before the one at `at`, whose head is known now. */
-static int settle(struct way *way, uint64_t before, const uint64_t last[2], const uint64_t *now)
+static int settle(struct way *way, uint64_t before, struct attach_head last,
+		  const struct attach_head *now)
 {
 	if (!before)
-		return now[1] & HEAP_PREV_IN_USE ? 0 : -EBADMSG;
+		return now->size & HEAP_PREV_IN_USE ? 0 : -EBADMSG;
 	if (way->walk)
 		way->walk->n_chunks++;
-	if (now[1] & HEAP_PREV_IN_USE)
-		return way->walk ? take(way, before, last[1]) : 0;
-	return now[0] == (last[1] & ~HEAP_FLAGS) ? 0 : -EBADMSG;
+	if (now->size & HEAP_PREV_IN_USE)
+		return way->walk ? take(way, before, last.size) : 0;
+	return now->before == (last.size & ~HEAP_FLAGS) ? 0 : -EBADMSG;
 }
 
 static bool is_chunk(const struct way *way, uint64_t at, uint64_t size)
@@ -140,20 +169,21 @@ static bool is_fence(const struct way *way, uint64_t last, uint64_t size)
 /* From chunk to chunk. *ret_at is where it ended, by its top or behind a fence. */
 static int go(struct way *way, uint64_t start, enum end *ret_end, uint64_t *ret_at)
 {
-	uint64_t before = 0, last[2] = { 0 }, at = start;
+	struct attach_head last = { 0 };
+	uint64_t before = 0, at = start;
 
 	for (;;) {
 		int r = 0;
-		const uint64_t *now = look(way, at, &r);
+		const struct attach_head *now = look(way, at, &r);
 
 		if (!now)
 			return r;
-		if (before && is_fence(way, last[1], now[1])) {
+		if (before && is_fence(way, last.size, now->size)) {
 			*ret_end = END_FENCE;
 			*ret_at = at + HEAP_HEAD_BYTES;
 			return 0;
 		}
-		if (before && (last[1] & ~HEAP_FLAGS) < HEAP_MIN_CHUNK_BYTES)
+		if (before && (last.size & ~HEAP_FLAGS) < HEAP_MIN_CHUNK_BYTES)
 			return -EBADMSG;
 		r = settle(way, before, last, now);
 		if (r < 0)
@@ -163,12 +193,12 @@ static int go(struct way *way, uint64_t start, enum end *ret_end, uint64_t *ret_
 			*ret_at = at;
 			return 0;
 		}
-		if (!is_chunk(way, at, now[1]) && (now[1] & ~HEAP_FLAGS) != HEAP_HEAD_BYTES)
+		if (!is_chunk(way, at, now->size) && (now->size & ~HEAP_FLAGS) != HEAP_HEAD_BYTES)
 			return -EBADMSG;
 		way->n_seen++;
-		memcpy(last, now, sizeof(last));
+		last = *now;
 		before = at;
-		at += last[1] & ~HEAP_FLAGS;
+		at += last.size & ~HEAP_FLAGS;
 	}
 }
 

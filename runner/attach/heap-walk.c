@@ -140,6 +140,7 @@ int heap_walk_read(const struct heap_target *target, struct heap_walk *ret_walk)
 	int r = heap_memory_open(target->pid, &memory);
 
 	*ret_walk = (struct heap_walk){ 0 };
+	memory.reader = target->reader;
 	if (r == 0)
 		r = heap_walk_memory(&memory, target, ret_walk);
 	heap_memory_finish(&memory);

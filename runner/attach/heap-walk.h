@@ -17,12 +17,26 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "schemas/attach.h"
+
 #define HEAP_WHY_BYTES 200
+
+/*
+ * A way to the heads of neighbouring chunks, in the memory from first to end, as far as their sizes
+ * lead: each a read from outside costs half a microsecond where they are some pages apart.
+ */
+struct heap_reader {
+	/* *ret_heads is valid until the next call. 0 or a negative errno: they are read instead. */
+	int (*heads)(void *user, uint64_t first, uint64_t end, const struct attach_head **ret_heads,
+		     size_t *ret_n);
+	void *user;
+};
 
 struct heap_target {
 	pid_t pid;
 	const uint64_t *thread_pointers; /* of all threads (fs_base), the first thread's first */
 	size_t n_threads;
+	const struct heap_reader *reader; /* NULL: all is read from outside */
 };
 
 struct heap_block {

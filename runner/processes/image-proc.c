@@ -81,6 +81,13 @@ pid_t image_parent_pid(pid_t pid)
 	return status ? status_number(status, "\nPPid:") : 0;
 }
 
+long image_count_threads(pid_t pid)
+{
+	auto_free char *status = read_proc(pid, "status", NULL);
+
+	return status ? status_number(status, "\nThreads:") : 0;
+}
+
 static long read_file(int fd, void *to, size_t n_bytes, uint64_t at)
 {
 	return pread(fd, to, n_bytes, (off_t)at);

@@ -78,6 +78,9 @@ bool image_is_ending(pid_t pid);
 /* Whether it is the number of a process that is there, and not that of a further thread of one. */
 bool image_is_process(pid_t pid);
 
+/* How many threads a process has, one that was its first and has ended among them; 0: gone. */
+long image_count_threads(pid_t pid);
+
 /* The parent of a process, 0 when it is gone. */
 pid_t image_parent_pid(pid_t pid);
 
