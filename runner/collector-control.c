@@ -57,6 +57,8 @@ int collector_control_check(const struct run_options *options, struct window_pla
 		why = "needs the recording library, which --no-alloc leaves out";
 	else if (name && options->events && !(options->events & RING_EVENTS_REGIONS))
 		why = "needs `regions' among --events";
+	else if (name && triggers_begin_windows(options->trigger_actions))
+		why = "and windows that a --trigger begins cannot be had together";
 	if (why) {
 		snprintf(message, n_bytes, "--start-after %s", why);
 		return -EINVAL;
@@ -131,8 +133,10 @@ void collector_begin_control(struct collector *collector)
 	/* It was checked before. */
 	collector_control_check(collector->options, &control->plan, message, sizeof(message));
 	control->awaits_start = name != NULL;
-	control->is_on = !name && (control->plan.n == 0 ||
-				   window_plan_at(&control->plan, 0, 0).spec != NULL);
+	control->is_on =
+		!name &&
+		(control->plan.n == 0 ? !triggers_begin_windows(collector->options->trigger_actions)
+				      : window_plan_at(&control->plan, 0, 0).spec != NULL);
 	if (control->is_on && control->plan.n > 0)
 		begin_window(collector, collector->first_pair.ticks, control->plan.specs[0].text);
 	if (control->is_on)
@@ -211,7 +215,10 @@ static const char *ask_plan(struct collector *collector)
 	uint64_t wait_ns;
 
 	if (control->plan.n == 0)
-		return control->awaits_start ? NULL : "start";
+		return control->awaits_start ||
+				       triggers_begin_windows(collector->options->trigger_actions)
+			       ? NULL
+			       : "start";
 	if (control->plan.has_cpu)
 		count_cpu(collector);
 	if (control->start_ns == 0)
@@ -241,6 +248,28 @@ static void settle(struct collector *collector, const char *cause)
 		switch_on(collector, cause ? cause : planned);
 	else if (!is_wanted && control->is_on)
 		switch_off(collector);
+}
+
+void collector_begin_window(struct collector *collector, const char *cause, uint64_t length_ns)
+{
+	struct collector_control *control = &collector->control;
+
+	if (control->override == COLLECTOR_PAUSED)
+		return;
+	control->until_ns = collector->now_ns + length_ns;
+	control->override = COLLECTOR_RESUMED;
+	settle(collector, cause);
+}
+
+/* A window that a trigger has begun is over. */
+static void end_window(struct collector *collector)
+{
+	struct collector_control *control = &collector->control;
+
+	control->until_ns = 0;
+	if (control->override == COLLECTOR_RESUMED)
+		control->override = COLLECTOR_BY_PLAN;
+	settle(collector, NULL);
 }
 
 /* ---- Snapshots ---- */
@@ -279,7 +308,29 @@ static void refuse_snapshot(struct control_reply *answer, int err, const char *p
 		refuse(answer, err, "cannot write the snapshot %.300s: %s", path, strerror(-err));
 }
 
-static void end_snapshot(struct snapshot **place)
+void collector_call_trigger(struct collector *collector, const char *fired,
+			    const struct control_reply *answer)
+{
+	struct collector_triggers *triggers = &collector->triggers;
+	struct trigger_call *call = &triggers->calls[triggers->n_calls];
+
+	if (answer->error < 0)
+		collector_warn(collector, "%s", answer->message);
+	if (!triggers_command(collector->options->trigger_actions))
+		return;
+	if (triggers->n_calls == TRIGGERS_MAX) {
+		collector_warn(collector,
+			       "--on-trigger: %s: the command has not ended yet, and %d calls wait "
+			       "for it; it is not run",
+			       fired, TRIGGERS_MAX);
+		return;
+	}
+	snprintf(call->fired, sizeof(call->fired), "%s", fired);
+	call->snapshot = answer->error == 0 && answer->path[0] ? strdup(answer->path) : NULL;
+	triggers->n_calls++;
+}
+
+static void end_snapshot(struct collector *collector, struct snapshot **place)
 {
 	struct snapshot *snapshot = *place;
 	struct control_reply answer = { .error = snapshot_finish(snapshot) };
@@ -289,6 +340,8 @@ static void end_snapshot(struct snapshot **place)
 		refuse_snapshot(&answer, answer.error, snapshot->path);
 	if (snapshot->answer_fd >= 0)
 		reply(snapshot->answer_fd, &answer);
+	if (snapshot->fired[0])
+		collector_call_trigger(collector, snapshot->fired, &answer);
 	cleanup_close(&snapshot->answer_fd);
 	free(snapshot);
 	*place = NULL;
@@ -304,7 +357,7 @@ static void end_snapshots(struct collector *collector, bool all)
 		return;
 	for (size_t i = 0; i < COLLECTOR_MAX_SNAPSHOTS; i++) {
 		if (control->snapshots[i] && (all || control->snapshots[i]->is_done))
-			end_snapshot(&control->snapshots[i]);
+			end_snapshot(collector, &control->snapshots[i]);
 	}
 }
 
@@ -340,8 +393,7 @@ static int write_end(struct collector *collector, struct trace_writer *branch)
 	return trace_writer_finish(branch, &commit);
 }
 
-/* False: it is too long, or where we are cannot be told. */
-static bool absolute_path(const char *name, char path[static PATH_MAX])
+bool collector_absolute_path(const char *name, char path[static PATH_MAX])
 {
 	char folder[PATH_MAX] = "";
 
@@ -358,7 +410,7 @@ static int open_snapshot(struct collector *collector, struct snapshot *snapshot,
 
 	if (request->text[0])
 		return snapshot_open(snapshot, request->text, request->is_forced, ret_fd);
-	if (!absolute_path(collector->output->path, trace))
+	if (!collector_absolute_path(collector->output->path, trace))
 		return -ENAMETOOLONG;
 	return snapshot_open_next(snapshot, trace, ret_fd);
 }
@@ -388,9 +440,8 @@ static int write_snapshot(struct collector *collector, struct snapshot *snapshot
 	return err;
 }
 
-/* Answered when it is written, unless that cannot begin. True: it is answered. */
-static bool begin_snapshot(struct collector *collector, struct control_request *request, int fd,
-			   struct control_reply *answer)
+bool collector_begin_snapshot(struct collector *collector, const struct control_request *request,
+			      int fd, struct control_reply *answer)
 {
 	struct snapshot **place = collector->control.snapshots;
 	struct snapshot *snapshot;
@@ -416,7 +467,9 @@ static bool begin_snapshot(struct collector *collector, struct control_request *
 		free(snapshot);
 		return true;
 	}
-	snapshot->answer_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (fd < 0)
+		snprintf(snapshot->fired, sizeof(snapshot->fired), "%s", collector->triggers.fired);
+	snapshot->answer_fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	*place = snapshot;
 	return false;
 }
@@ -440,13 +493,13 @@ static void fill_status(struct collector *collector, const struct control_reques
 	answer->n_events = totals->n_events;
 	answer->n_samples = totals->n_samples;
 	answer->file_bytes = trace_writer_file_bytes(collector->writer);
-	if (!absolute_path(collector->output->path, answer->output))
+	if (!collector_absolute_path(collector->output->path, answer->output))
 		snprintf(answer->output, sizeof(answer->output), "%s", collector->output->path);
 	answer->knows_pid = request->pid && (request->pid == answer->recorder_pid ||
 					     images_find(images, (pid_t)request->pid));
 }
 
-static void set_mark(struct collector *collector, const char *text)
+void collector_set_mark(struct collector *collector, const char *text)
 {
 	struct trace_outside_mark mark = { .head.type = TRACE_RECORD_OUTSIDE_MARK,
 					   .ticks = clock_ticks(collector->clock),
@@ -464,14 +517,16 @@ static void obey(struct collector *collector, const struct control_request *requ
 	switch ((enum control_verb)request->verb) {
 	case CONTROL_PAUSE:
 		control->override = COLLECTOR_PAUSED;
+		control->until_ns = 0;
 		settle(collector, NULL);
 		break;
 	case CONTROL_RESUME:
 		control->override = COLLECTOR_RESUMED;
+		control->until_ns = 0;
 		settle(collector, "ctl resume");
 		break;
 	case CONTROL_MARK:
-		set_mark(collector, request->text);
+		collector_set_mark(collector, request->text);
 		break;
 	case CONTROL_LOOK:
 		if (collector_look_at_pages(collector) < 0)
@@ -512,7 +567,7 @@ int collector_take_request(struct collector *collector, int fd)
 		 request.verb != CONTROL_STOP && request.verb != CONTROL_SNAPSHOT)
 		refuse(&answer, -ESHUTDOWN, "recording has stopped: %s", collector->stop_reason);
 	else if (err == 0 && request.verb == CONTROL_SNAPSHOT) {
-		if (!begin_snapshot(collector, &request, fd, &answer))
+		if (!collector_begin_snapshot(collector, &request, fd, &answer))
 			return 0;
 	} else if (err == 0)
 		obey(collector, &request, &answer);
@@ -540,6 +595,8 @@ void collector_tick_control(struct collector *collector)
 		settle(collector, NULL);
 	if (control->next_ns == 0)
 		control->next_ns = UINT64_MAX;
+	if (control->until_ns && collector->now_ns >= control->until_ns)
+		end_window(collector);
 	if (!control->is_on)
 		pool_call(collector->pool, tracker_slots_used(&collector->tracker));
 	end_snapshots(collector, false);
@@ -549,12 +606,15 @@ uint64_t collector_control_wait(const struct collector *collector)
 {
 	const struct collector_control *control = &collector->control;
 	uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+	uint64_t next_ns = control->next_ns ? control->next_ns : UINT64_MAX;
 
 	if (control->awaits_start)
 		return START_POLL_NS;
-	if (control->next_ns == 0 || control->next_ns == UINT64_MAX)
+	if (control->until_ns && control->until_ns < next_ns)
+		next_ns = control->until_ns;
+	if (next_ns == UINT64_MAX)
 		return UINT64_MAX;
-	return control->next_ns > now_ns ? control->next_ns - now_ns : 0;
+	return next_ns > now_ns ? next_ns - now_ns : 0;
 }
 
 void collector_end_control(struct collector *collector)

@@ -114,6 +114,7 @@ int collector_end(struct collector *collector)
 	collector_round(collector);
 	samples_flush(&collector->samples);
 	collector_end_control(collector);
+	collector_end_totals(collector);
 	ticks = clock_ticks(collector->clock);
 	watches_end(&collector->watches, ticks);
 	tracker_finish(&collector->tracker, ticks);

@@ -60,6 +60,8 @@ static void forget_image(void *user, uint32_t process_id)
 
 	samples_forget(&collector->samples, process_id);
 	watches_forget(&collector->watches, process_id);
+	if (collector->totals)
+		live_totals_forget(collector->totals, process_id);
 }
 
 static void warn_of_watch(void *user, const char *line)
@@ -129,6 +131,9 @@ int collector_init(struct collector *collector, const struct clock_pair *first_p
 		return -errno;
 	init_tracker(collector);
 	init_watches(collector);
+	err = collector_begin_totals(collector);
+	if (err < 0)
+		return err;
 	handler = tracker_drain_handler(&collector->tracker);
 	err = drain_init(&collector->drain, collector->pool, collector->writer, &handler,
 			 ticks_per_second / 1000);
@@ -152,6 +157,7 @@ void collector_finish(struct collector *collector)
 	samples_close(&collector->samples);
 	pmu_counters_close(&collector->counters);
 	images_finish(&collector->tracker.images);
+	collector->totals = live_totals_destroy(collector->totals);
 	if (collector->drain.pool)
 		drain_finish(&collector->drain);
 	if (collector->epoll_fd > 0)
@@ -486,6 +492,7 @@ int collector_run(struct collector *collector)
 		adapt_interval(collector, n_slots);
 		collector->last_round_ns = collector->now_ns;
 		collector_tick_control(collector);
+		collector_tick_totals(collector);
 		err = do_timed_work(collector);
 	}
 	return err;

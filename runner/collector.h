@@ -11,8 +11,10 @@
 #include "common/clock.h"
 #include "pmu/count.h"
 #include "runner/attach/attacher.h"
+#include "runner/control/live-totals.h"
 #include "runner/control/plan.h"
 #include "runner/control/snapshot.h"
+#include "runner/control/triggers.h"
 #include "runner/liveness.h"
 #include "runner/output.h"
 #include "runner/processes/tracker.h"
@@ -58,6 +60,7 @@ struct collector_control {
 	uint64_t start_ns; /* CLOCK_MONOTONIC: the plan counts from here; 0: not yet */
 	uint64_t cpu_ns; /* of all processes since then */
 	uint64_t next_ns; /* CLOCK_MONOTONIC: the plan is to be asked again */
+	uint64_t until_ns; /* likewise: the end of a window that a trigger has begun; 0: none */
 	uint64_t n_begun; /* windows of the plan */
 	uint32_t window; /* the last one that began; 0: none, and it was never off */
 	uint64_t window_ticks; /* its begin */
@@ -65,6 +68,20 @@ struct collector_control {
 	int notify_fd; /* an eventfd: a snapshot is done; -1: none was asked for yet */
 	struct snapshot *snapshots[COLLECTOR_MAX_SNAPSHOTS];
 	uint32_t n_snapshots; /* that were ever begun */
+};
+
+/* --trigger and --on-trigger; runner/collector-triggers.c. */
+struct collector_triggers {
+	struct triggers list;
+	uint64_t next_ns; /* CLOCK_MONOTONIC: when they are looked at again */
+	uint64_t limit_bytes; /* of the program's memory; 0: not asked for yet */
+	pid_t command_pid; /* of --on-trigger; 0: none runs */
+	struct trigger_call {
+		char fired[64]; /* the condition */
+		char *snapshot; /* NULL: none */
+	} calls[TRIGGERS_MAX]; /* that wait for the command to end, the oldest first */
+	size_t n_calls;
+	const char *fired; /* the condition that is being answered */
 };
 
 struct collector {
@@ -85,6 +102,8 @@ struct collector {
 	struct watches watches;
 	struct pulse pulse;
 	struct collector_control control;
+	struct live_totals *totals; /* NULL: nobody asks */
+	struct collector_triggers triggers;
 	enum ring_clock clock;
 	struct clock_pair first_pair;
 	struct clock_pair last_pair;
@@ -232,6 +251,37 @@ void collector_tick_control(struct collector *collector);
 uint64_t collector_control_wait(const struct collector *collector);
 /* Recording ends: so does its window. Who waits for a snapshot gets it. */
 void collector_end_control(struct collector *collector);
+/* A name from the root on. False: it is too long, or where we are cannot be found out. */
+bool collector_absolute_path(const char *name, char path[static PATH_MAX]);
+/* Record for so long, unless somebody has paused it. */
+void collector_begin_window(struct collector *collector, const char *cause, uint64_t length_ns);
+/* A mark of the run, without a thread. */
+void collector_set_mark(struct collector *collector, const char *text);
+/*
+ * Begin a snapshot. It is answered to fd when it is written, unless that cannot begin. True: it
+ * cannot, and answer says why. fd -1: collector->triggers.fired asks, and the next is called then.
+ */
+struct control_request;
+struct control_reply;
+bool collector_begin_snapshot(struct collector *collector, const struct control_request *request,
+			      int fd, struct control_reply *answer);
+/*
+ * What a condition (fired) asks for is done: the command of --on-trigger, if there is one, is to be
+ * run. answer: of its snapshot; else all zero.
+ */
+void collector_call_trigger(struct collector *collector, const char *fired,
+			    const struct control_reply *answer);
+/*
+ * collector-triggers.c. Read --trigger and --on-trigger: 0, or -EINVAL with one line in message.
+ */
+int collector_triggers_check(const struct run_options *options, struct triggers *ret_triggers,
+			     char message[TRIGGER_MESSAGE]);
+/* Before anything is drained: live totals begin where somebody asks. 0 or -ENOMEM. */
+int collector_begin_totals(struct collector *collector);
+/* A round is over: totals and conditions are looked at where it is time. */
+void collector_tick_totals(struct collector *collector);
+/* Recording ends: commands that wait are run. */
+void collector_end_totals(struct collector *collector);
 /* A connection says something to the recorder. -ENOMSG: it is a program; else it is done with. */
 int collector_take_request(struct collector *collector, int fd);
 /* Say one line to a person. */

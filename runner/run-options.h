@@ -83,6 +83,10 @@ struct run_options {
 	bool private_samples; /* decode at once; store no registers, stacks or code */
 	const char *const *windows; /* texts of --windows, NULL at the end; may be NULL */
 	const char *start_after; /* name of the mark or region that they count from; NULL: none */
+	const char *old_after; /* blocks that live for longer are "leaked" in them; NULL: 60s */
+	const char *const *triggers; /* texts of --trigger, NULL at the end; may be NULL */
+	const char *const *trigger_actions; /* of --on-trigger, likewise; NULL: a snapshot */
+	const char *cooldown; /* the least time between two that one condition causes; NULL: 60s */
 	pid_t attach_pid; /* a process that is there already, instead of command; 0: none */
 	uint64_t attach_timeout_ns; /* that its threads may take to leave malloc; 0: 2 s */
 	uint64_t duration_ns; /* of an attached one: then it is left; 0: until somebody says so */

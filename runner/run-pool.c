@@ -62,7 +62,7 @@ static int make_small_pool(struct run *run, struct pool_config *config)
 /* What of the pool is ever written counts towards the memory limit of the control group. */
 static void fit_memory_limit(const struct run *run, struct pool_config *config)
 {
-	uint64_t most = run_memory_limit() / MEMORY_LIMIT_DIVISOR;
+	uint64_t most = run_memory_limit(0) / MEMORY_LIMIT_DIVISOR;
 
 	if (most == 0 || config->buffer_bytes <= most || config->dir || config->is_private)
 		return;

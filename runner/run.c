@@ -176,6 +176,8 @@ static void collect(struct run *run)
 
 int run_check(const struct run_options *options, char *message, size_t n_bytes)
 {
+	struct triggers triggers;
+	char triggers_message[TRIGGER_MESSAGE] = "";
 	int err = collector_pages_interval(options) < 0 ? -EINVAL : 0;
 
 	if (err < 0)
@@ -186,6 +188,10 @@ int run_check(const struct run_options *options, char *message, size_t n_bytes)
 		err = samples_check(options, message, n_bytes);
 	if (err == 0)
 		err = collector_control_check(options, NULL, message, n_bytes);
+	if (err == 0)
+		err = collector_triggers_check(options, &triggers, triggers_message);
+	if (err < 0 && triggers_message[0])
+		snprintf(message, n_bytes, "%s", triggers_message);
 	int n = err == 0 && options->counters ? snprintf(message, n_bytes, "--counters: ") : 0;
 
 	return n > 0 ? pmu_counters_check(options->counters, message + n, n_bytes - (size_t)n)

@@ -104,6 +104,10 @@ struct run_options record_options_of(const struct option_set *options)
 		.watch_rate = watch_rate(options),
 		.windows = option_texts(options, OPTION_WINDOWS),
 		.start_after = option_text(options, OPTION_START_AFTER),
+		.old_after = option_text(options, OPTION_OLD_AFTER),
+		.triggers = option_texts(options, OPTION_TRIGGER),
+		.trigger_actions = option_texts(options, OPTION_ON_TRIGGER),
+		.cooldown = option_text(options, OPTION_COOLDOWN),
 		.private_samples = option_flag(options, OPTION_PRIVATE),
 	};
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/io.h"
@@ -12,7 +13,7 @@
 #define NO_LIMIT       (UINT64_C(1) << 60) /* version 1 writes a number near LLONG_MAX */
 
 static const struct {
-	const char *line; /* of /proc/self/cgroup, up to the path of the group */
+	const char *line; /* of /proc/PID/cgroup, up to the path of the group */
 	const char *mount;
 	const char *file;
 } versions[] = {
@@ -56,12 +57,14 @@ static uint64_t limit_of_group(char *group, const char *mount, const char *file)
 	return limit;
 }
 
-uint64_t run_memory_limit(void)
+uint64_t run_memory_limit(pid_t pid)
 {
 	auto_free char *text = NULL;
 	uint64_t limit = 0;
+	char path[64];
 
-	if (io_read_file("/proc/self/cgroup", MAX_TEXT_BYTES, &text, NULL) < 0)
+	snprintf(path, sizeof(path), "/proc/%d/cgroup", (int)(pid ? pid : getpid()));
+	if (io_read_file(path, MAX_TEXT_BYTES, &text, NULL) < 0)
 		return 0;
 	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
 		const char *found = strstr(text, versions[i].line);

@@ -7,6 +7,7 @@
 
 #include "common/clock.h"
 #include "runner/attach/heap-walk.h"
+#include "runner/control/live-totals.h"
 #include "runner/processes/image-proc.h"
 #include "runner/processes/tracker.h"
 #include "runner/run.h"
@@ -26,6 +27,14 @@ static uint32_t start_thread(void *user, void *image_pointer, const struct ring_
 		tid = (pid_t)start->tid == image->ns_pid ? (uint32_t)image->pid : 0;
 	if (store_thread(tracker->writer, ++tracker->next_thread_id, image, tid, start) < 0)
 		return 0;
+	if (tracker->totals)
+		live_totals_thread(tracker->totals, &(struct live_thread_name){
+							    .process_id = image->id,
+							    .pid = (uint32_t)image->pid,
+							    .thread_id = tracker->next_thread_id,
+							    .tid = tid,
+							    .name = start ? start->name : NULL,
+						    });
 	if (start)
 		image_add_thread(image, &(struct image_thread){
 						.id = tracker->next_thread_id,
@@ -41,8 +50,11 @@ static void name_thread(void *user, void *image, uint32_t tid, const char *name,
 	struct tracker *tracker = user;
 	uint32_t thread_id = image_thread_id(image, tid);
 
-	if (thread_id)
-		store_thread_name(tracker->writer, thread_id, name, ticks);
+	if (!thread_id)
+		return;
+	store_thread_name(tracker->writer, thread_id, name, ticks);
+	if (tracker->totals)
+		live_totals_rename(tracker->totals, thread_id, name);
 }
 
 static void end_thread(void *user, void *image, uint32_t thread_id, uint64_t ticks)
@@ -51,6 +63,8 @@ static void end_thread(void *user, void *image, uint32_t thread_id, uint64_t tic
 
 	(void)image;
 	store_thread_end(tracker->writer, thread_id, ticks);
+	if (tracker->totals)
+		live_totals_thread_end(tracker->totals, thread_id);
 }
 
 /* Whoever keeps files, and whoever looks for symbols in them. */
@@ -100,14 +114,20 @@ static void take_node(void *user, void *image, uint32_t thread_id, const struct 
 {
 	struct tracker *tracker = user;
 
-	watches_node(tracker->watches, image, thread_id, node);
+	if (tracker->watches)
+		watches_node(tracker->watches, image, thread_id, node);
+	if (tracker->totals)
+		live_totals_node(tracker->totals, thread_id, node);
 }
 
 static void take_event(void *user, void *image, uint32_t thread_id, const struct trace_event *event)
 {
 	struct tracker *tracker = user;
 
-	watches_event(tracker->watches, image, thread_id, event);
+	if (tracker->watches)
+		watches_event(tracker->watches, image, thread_id, event);
+	if (tracker->totals)
+		live_totals_event(tracker->totals, thread_id, event);
 }
 
 static void take_text(void *user, void *image_pointer, uint64_t id, const char *text,
@@ -184,8 +204,8 @@ struct drain_handler tracker_drain_handler(struct tracker *tracker)
 		.heap_range = take_heap_range,
 		.exec = take_exec,
 		.sample = tracker->samples ? take_sample : NULL,
-		.node = tracker->watches ? take_node : NULL,
-		.event = tracker->watches ? take_event : NULL,
+		.node = tracker->watches || tracker->totals ? take_node : NULL,
+		.event = tracker->watches || tracker->totals ? take_event : NULL,
 	};
 }
 
@@ -207,6 +227,15 @@ void tracker_store_before(struct tracker *tracker, const struct heap_block *bloc
 	if (store_thread(tracker->writer, thread_id, image, 0, &start) < 0 ||
 	    trace_writer_node(tracker->writer, thread_id, &node) < 0)
 		return;
+	if (tracker->totals) {
+		live_totals_thread(tracker->totals, &(struct live_thread_name){
+							    .process_id = image->id,
+							    .pid = (uint32_t)image->pid,
+							    .thread_id = thread_id,
+							    .name = BEFORE_NAME,
+						    });
+		live_totals_node(tracker->totals, thread_id, &node);
+	}
 	for (size_t i = 0; i < n; i++) {
 		const struct trace_event event = {
 			.op = TRACE_OP_ALLOC,
@@ -222,6 +251,8 @@ void tracker_store_before(struct tracker *tracker, const struct heap_block *bloc
 			tracker->n_below_min++;
 		else if (trace_writer_event(tracker->writer, thread_id, &event) < 0)
 			break;
+		else if (tracker->totals)
+			live_totals_event(tracker->totals, thread_id, &event);
 	}
 	store_thread_end(tracker->writer, thread_id, start.ticks + 1);
 }

@@ -17,6 +17,7 @@
 #include "trace/writer.h"
 
 struct run_file; /* run.h */
+struct live_totals;
 struct watches;
 struct samples;
 
@@ -48,6 +49,7 @@ struct tracker {
 	uint64_t n_why_not[TRACE_NOT_COUNT];
 	char why_not_example[TRACE_NOT_COUNT][64]; /* base name of one such program */
 	struct watches *watches; /* --watch; NULL: nobody asks */
+	struct live_totals *totals; /* NULL: nobody asks */
 	struct samples *samples; /* where samples of --source signal go; NULL: nobody asks */
 	uint64_t n_signal_stops; /* images that use the signal themselves */
 	/* Called before an image is forgotten; may be NULL. */

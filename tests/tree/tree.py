@@ -25,8 +25,8 @@ MAY_INCLUDE = {
                    "runner/processes",
     "runner/launch": "common runner/placement runner/processes",
     "runner/placement": "common runner runner/launch",
-    "runner/processes": "common trace perf pmu runner runner/attach runner/ring runner/sampling "
-                        "runner/watch",
+    "runner/processes": "common trace perf pmu runner runner/attach runner/control runner/ring "
+                        "runner/sampling runner/watch",
     "runner/ring": "common trace",
     "runner/sampling": "common trace perf pmu pmu/sources decode runner runner/processes "
                        "runner/watch",

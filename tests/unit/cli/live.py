@@ -293,6 +293,75 @@ def check_killed(folder):
     checks.that(len(found) == 1 and found[0][2] > found[0][1], f"windows {found}")
 
 
+def check_triggers(folder):
+    """Each condition fires once in its cool-down; the command runs when the snapshot is there."""
+    said = os.path.join(folder, "said")
+    command = f'echo "$MEMSIGHT_TRIGGER $MEMSIGHT_TRACE $MEMSIGHT_SNAPSHOT $MEMSIGHT_PID" >>{said}'
+    recorded = Recorded(folder, ENDLESS, "--trigger", "live>100k", "--trigger", "rss>1k",
+                        "--trigger", "live>1G", "--on-trigger", "snapshot", "--on-trigger",
+                        command, "--cooldown", "1h", name="fired.mst")
+    pid = recorded.program()
+
+    def lines():
+        with open(said, encoding="ascii") as file:
+            return sorted(file.read().splitlines())
+
+    wait_until(lambda: os.path.exists(said) and len(lines()) == 2, "two commands")
+    snapshots = sorted(line.split()[2] for line in lines())
+    checks.that([line.split()[0] for line in lines()] == ["live>100k", "rss>1k"] and
+                snapshots == [recorded.trace.replace(".mst", f"-{n}.mst") for n in (1, 2)] and
+                all(line.split()[1::2] == [recorded.trace, str(pid)] for line in lines()),
+                f"commands said {lines()}")
+    database = recorded.end()
+    marks = [row[0] for row in database.ask("SELECT name FROM mark ORDER BY name")]
+    checks.that(marks == ["trigger live>100k", "trigger rss>1k"], f"marks {marks}")
+    snapshot = analysed(snapshots[0])
+    checks.that(snapshot.one("SELECT ended_cleanly FROM run") == 1 and len(events(snapshot)) > 0,
+                "the snapshot of a trigger is not whole")
+
+
+def check_trigger_window(folder):
+    """Recording is off until the condition holds, and on for as long as it says."""
+    recorded = Recorded(folder, ENDLESS, "--trigger", "rss>1k", "--on-trigger", "window:150ms",
+                        "--cooldown", "1s", name="fired-window.mst")
+    wait_until(lambda: int(recorded.status()["window"].replace("-", "0")) >= 2, "two windows")
+    wait_until(lambda: recorded.status()["state"] == "paused", "the end of the window")
+    recorded.ask("resume")
+    checks.that(recorded.status()["state"] == "recording", "resume")
+    database = recorded.end()
+    found = windows(database)
+    checks.that(len(found) >= 3 and {row[3] for row in found[:2]} == {"trigger rss>1k"} and
+                found[-1][3] == "ctl resume", f"windows {found}")
+    for number, start_ns, end_ns in (row[:3] for row in found[:2]):
+        checks.that(end_ns - start_ns >= 149e6, f"window {number} is too short: {found}")
+        checks.that(events(database, start_ns, end_ns), f"nothing in window {number}")
+    before = births(events(database, 0, found[0][1]))
+    checks.that(not before, f"{len(before)} blocks before the first window")
+
+
+def check_bad_triggers():
+    for options, text in (
+            (["--trigger", "live<2G"], "is not a condition such as live>2G"),
+            (["--trigger", "faults>2"], "cannot be measured: live, rss"),
+            (["--trigger", "rss>180%"], "such as rss>80%"),
+            (["--trigger", "live>1G", "--no-alloc"], "which --no-alloc leaves out"),
+            (["--trigger", "live>1G", "--events", "mmap"], "`heap' among --events"),
+            (["--trigger", "rate>1/s", "--on-trigger", "window:5s"], "cannot begin a window"),
+            (["--trigger", "rss>1G", "--on-trigger", "window:x"], "window:TIME"),
+            (["--trigger", "rss>1G", "--on-trigger", ""], "is empty"),
+            (["--trigger", "rss>1G", "--on-trigger", "a", "--on-trigger", "b"], "one command"),
+            (["--trigger", "rss>1G", "--on-trigger", "window:1s", "--start-after", "x"],
+             "cannot be had together"),
+            (["--on-trigger", "snapshot"], "needs a --trigger"),
+            (["--trigger", "rss>1G", "--cooldown", "5"], "--cooldown: '5' is not a time"),
+            (["--trigger", "live>1G", "--old-after", "0"], "--old-after: '0' is not a time"),
+            (["--trigger", "rss>1G"] * 17, "at most 16")):
+        done = subprocess.run([MEMSIGHT, "record", *options, "true"], text=True,
+                              stderr=subprocess.PIPE, check=False, env=whole.environment())
+        checks.that(done.returncode == 2 and text in done.stderr and
+                    len(done.stderr.splitlines()) == 1, f"{options}: {done.stderr}")
+
+
 def check_bad_input():
     for option, text in (("-1s:1s", "is not"), ("1s:0", "no time"), ("1s:1s:1:1", "is not"),
                          ("gpu:1s:1s", "is not"), ("1s:2s,2s:1s", "overlap"),
@@ -330,4 +399,7 @@ with tempfile.TemporaryDirectory(prefix="memsight-test-") as place:
     check_control(place)
     check_killed(place)
     check_cpu_clock(place)
+    check_bad_triggers()
+    check_triggers(place)
+    check_trigger_window(place)
 checks.end()

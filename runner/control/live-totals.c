@@ -1,0 +1,664 @@
+#include "runner/control/live-totals.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "common/array.h"
+#include "common/cleanup.h"
+#include "common/hash-map.h"
+
+#define MIN_CAPACITY	4096u
+#define MAX_BLOCKS	(256u << 10)
+#define MAX_SHIFT	16u
+#define LARGE_BYTES	(UINT64_C(256) << 10) /* followed always */
+#define OPERATIONS_HZ	50000 /* on the table, in the long run: some 0.5 % of a core */
+#define MOST_OPERATIONS 1000000 /* at once, after a quiet time */
+#define FILTER_BITS	20
+#define RECENT_BITS	16
+#define ADDRESS_BITS	47
+#define NS_PER_SECOND	UINT64_C(1000000000)
+#define HASH_FACTOR	UINT64_C(0x9e3779b97f4a7c15) /* 2^64 / golden ratio: Knuth 6.4 */
+#define UNKNOWN_SITE	0u
+
+/* What came last for an address. 32 bytes. */
+struct block {
+	uint64_t key; /* of address and process; 0: the place is free */
+	uint64_t ticks; /* of its birth, or of its end */
+	uint64_t size : 48;
+	uint64_t shift : 8; /* one in 2^shift of its like is followed */
+	uint64_t is_live : 1;
+	uint32_t site;
+	uint32_t reserved;
+};
+
+/* A free of a block that is not followed, if it is not one whose birth is yet to come. */
+struct recent {
+	uint64_t key;
+	uint64_t ticks;
+};
+
+struct node {
+	uint64_t pc;
+	uint32_t parent;
+	uint32_t site; /* + 1; 0: none yet */
+};
+
+struct thread {
+	struct node *nodes; /* by id */
+	size_t n_allocated;
+	uint32_t process_id;
+	uint32_t pid;
+};
+
+struct live_totals {
+	struct live_header *header;
+	int fd;
+	struct thread *threads; /* by id */
+	size_t n_threads;
+	struct key_map sites; /* process, hash of the stack -> site + 1 */
+	struct block *blocks;
+	uint32_t capacity; /* a power of two */
+	uint32_t n_blocks;
+	uint32_t shift;
+	bool has_threads; /* more than one: events come in no order */
+	int64_t credit; /* operations on the table that may still be done */
+	uint64_t credit_ns;
+	uint64_t next_look_ns;
+	uint64_t safe_ticks;
+	uint64_t old_ticks;
+	uint64_t ticks_per_second;
+	struct recent *ends; /* kept in the table, oldest first: a queue */
+	size_t n_ends, ends_allocated, first_end;
+	struct recent *recent; /* 2^RECENT_BITS */
+	uint8_t *filter; /* 2^FILTER_BITS: how many are in the table; 255: as many or more */
+	uint64_t seed; /* of the choice: another one in each recording */
+	uint32_t *ended; /* images that have ended since the last look */
+	size_t n_ended, ended_allocated;
+};
+
+/* One writer: an atomic addition would lock the bus for nobody. */
+#define add(field, n)                                                                              \
+	atomic_store_explicit(&(field),                                                            \
+			      atomic_load_explicit(&(field), memory_order_relaxed) + (n),          \
+			      memory_order_relaxed)
+
+static uint64_t key_of(uint32_t process_id, uint64_t address)
+{
+	return (uint64_t)process_id << ADDRESS_BITS ^ address;
+}
+
+static uint64_t hash_of(const struct live_totals *totals, uint64_t key)
+{
+	uint64_t hash = (key >> 4 ^ key >> 40 ^ totals->seed) * HASH_FACTOR;
+
+	return (hash ^ hash >> 29) * HASH_FACTOR;
+}
+
+/* Its lowest bits, of all places that look at a hash, choose who is followed. */
+static bool is_chosen(uint64_t hash, uint32_t shift)
+{
+	return (hash & ((UINT64_C(1) << shift) - 1)) == 0;
+}
+
+static uint8_t *filter_of(const struct live_totals *totals, uint64_t hash)
+{
+	return &totals->filter[hash >> (64 - FILTER_BITS)];
+}
+
+struct live_totals *live_totals_destroy(struct live_totals *totals)
+{
+	if (!totals)
+		return NULL;
+	for (size_t i = 0; i < totals->n_threads; i++)
+		free(totals->threads[i].nodes);
+	if (totals->header)
+		munmap(totals->header, sizeof(*totals->header));
+	cleanup_close(&totals->fd);
+	key_map_finish(&totals->sites);
+	free(totals->threads);
+	free(totals->blocks);
+	free(totals->ends);
+	free(totals->recent);
+	free(totals->filter);
+	free(totals->ended);
+	free(totals);
+	return NULL;
+}
+
+static int make_memory(struct live_totals *totals)
+{
+	totals->fd = memfd_create("memsight-live", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (totals->fd < 0 || ftruncate(totals->fd, sizeof(*totals->header)) < 0)
+		return -errno;
+	/* A reader must not be ended by memory that is gone. */
+	fcntl(totals->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+	struct live_header *header =
+		mmap(NULL, sizeof(*header), PROT_READ | PROT_WRITE, MAP_SHARED, totals->fd, 0);
+	if (header == MAP_FAILED)
+		return -errno;
+	totals->header = header;
+	return 0;
+}
+
+struct live_totals *live_totals_create(uint32_t old_seconds, uint64_t ticks_per_second)
+{
+	struct live_totals *totals = calloc(1, sizeof(*totals));
+
+	if (!totals)
+		return NULL;
+	totals->fd = -1;
+	totals->capacity = MIN_CAPACITY;
+	totals->credit = MOST_OPERATIONS;
+	totals->ticks_per_second = ticks_per_second;
+	totals->old_ticks = old_seconds * ticks_per_second;
+	totals->blocks = calloc(totals->capacity, sizeof(*totals->blocks));
+	totals->recent = calloc(1u << RECENT_BITS, sizeof(*totals->recent));
+	totals->filter = calloc(1u << FILTER_BITS, sizeof(*totals->filter));
+	if (make_memory(totals) < 0 || !totals->blocks || !totals->recent || !totals->filter)
+		return live_totals_destroy(totals);
+	if (getrandom(&totals->seed, sizeof(totals->seed), GRND_NONBLOCK) < 0)
+		totals->seed = (uintptr_t)totals;
+	totals->header->magic = LIVE_MAGIC;
+	totals->header->old_seconds = old_seconds;
+	atomic_store(&totals->header->n_sites, UNKNOWN_SITE + 1);
+	return totals;
+}
+
+struct live_header *live_totals_header(struct live_totals *totals)
+{
+	return totals->header;
+}
+
+/* ---- Sums ---- */
+
+static void count(struct live_totals *totals, const struct block *block, int sign)
+{
+	struct live_header *header = totals->header;
+	struct live_site *site = &header->sites[block->site];
+	uint64_t weight = UINT64_C(1) << block->shift;
+	uint64_t bytes = (uint64_t)sign * (weight * block->size);
+	double variance = 0;
+
+	add(site->live_bytes, bytes);
+	add(header->live_bytes, bytes);
+	add(site->n_live, (uint64_t)sign * weight);
+	add(header->n_live, (uint64_t)sign * weight);
+	if (weight == 1)
+		return;
+	variance =
+		sign * (double)block->size * (double)block->size * (double)(weight * (weight - 1));
+	add(site->variance, variance);
+	add(header->variance, variance);
+}
+
+/* ---- Table of blocks ---- */
+
+static uint32_t place_of(const struct live_totals *totals, uint64_t hash)
+{
+	return (uint32_t)(hash >> 16) & (totals->capacity - 1);
+}
+
+/* The block, or the free place where it belongs. */
+static struct block *find(const struct live_totals *totals, uint64_t key, uint64_t hash)
+{
+	uint32_t i = place_of(totals, hash);
+
+	while (totals->blocks[i].key && totals->blocks[i].key != key)
+		i = (i + 1) & (totals->capacity - 1);
+	return &totals->blocks[i];
+}
+
+/* Linear probing without tombs: those behind move up (Knuth 6.4, algorithm R). */
+static void remove_block(struct live_totals *totals, struct block *block)
+{
+	uint32_t mask = totals->capacity - 1;
+	uint32_t hole = (uint32_t)(block - totals->blocks);
+
+	uint8_t *n_like = filter_of(totals, hash_of(totals, block->key));
+
+	*n_like -= *n_like < UINT8_MAX;
+	for (uint32_t i = (hole + 1) & mask; totals->blocks[i].key; i = (i + 1) & mask) {
+		uint32_t home = place_of(totals, hash_of(totals, totals->blocks[i].key));
+
+		if (((i - home) & mask) < ((i - hole) & mask))
+			continue;
+		totals->blocks[hole] = totals->blocks[i];
+		hole = i;
+	}
+	totals->blocks[hole].key = 0;
+	totals->n_blocks--;
+}
+
+/* Take the blocks over into a table of so many places. */
+static int rebuild(struct live_totals *totals, uint32_t capacity)
+{
+	struct block *old = totals->blocks;
+	uint32_t n_old = totals->capacity;
+	struct block *blocks = calloc(capacity, sizeof(*blocks));
+
+	if (!blocks)
+		return -ENOMEM;
+	totals->blocks = blocks;
+	totals->capacity = capacity;
+	for (uint32_t i = 0; i < n_old; i++)
+		if (old[i].key)
+			*find(totals, old[i].key, hash_of(totals, old[i].key)) = old[i];
+	free(old);
+	return 0;
+}
+
+/* Visit all; those of which visit() is false are removed. */
+static void sweep(struct live_totals *totals, bool (*visit)(struct live_totals *, struct block *))
+{
+	for (uint32_t i = 0; i < totals->capacity;) {
+		struct block *block = &totals->blocks[i];
+
+		if (block->key && !visit(totals, block)) {
+			if (block->is_live)
+				count(totals, block, -1);
+			remove_block(totals, block); /* another one may have come here */
+		} else {
+			i++;
+		}
+	}
+}
+
+/* What the present share would not have chosen goes; what stays stands for more. */
+static bool thin(struct live_totals *totals, struct block *block)
+{
+	if (!block->is_live || block->size >= LARGE_BYTES || block->shift >= totals->shift)
+		return true;
+	if (!is_chosen(hash_of(totals, block->key), totals->shift))
+		return false;
+	count(totals, block, -1);
+	block->shift = totals->shift;
+	count(totals, block, 1);
+	return true;
+}
+
+/* Make room for one more. False: there is none. */
+static bool make_room(struct live_totals *totals)
+{
+	if (totals->n_blocks < totals->capacity / 4 * 3)
+		return true;
+	if (totals->capacity < 2 * MAX_BLOCKS)
+		return rebuild(totals, 2 * totals->capacity) == 0;
+	if (totals->shift < MAX_SHIFT)
+		totals->shift++;
+	sweep(totals, thin);
+	return totals->n_blocks < totals->capacity / 4 * 3;
+}
+
+static struct block *put(struct live_totals *totals, uint64_t key, uint64_t hash)
+{
+	struct block *block = find(totals, key, hash);
+
+	if (block->key)
+		return block;
+	if (!make_room(totals)) {
+		add(totals->header->n_lost, 1);
+		return NULL;
+	}
+	block = find(totals, key, hash);
+	*block = (struct block){ .key = key };
+	totals->n_blocks++;
+	*filter_of(totals, hash) += *filter_of(totals, hash) < UINT8_MAX;
+	return block;
+}
+
+/* ---- Sites ---- */
+
+static struct thread *thread_of(struct live_totals *totals, uint32_t thread_id)
+{
+	if (grow_array_to(&totals->threads, thread_id, &totals->n_threads,
+			  sizeof(*totals->threads)) < 0)
+		return NULL;
+	return &totals->threads[thread_id];
+}
+
+static struct live_thread *row_of(const struct live_totals *totals, uint32_t thread_id)
+{
+	uint32_t row = thread_id - 1;
+
+	return &totals->header->threads[row < LIVE_MAX_THREADS ? row : LIVE_MAX_THREADS - 1];
+}
+
+/* The stack of a node, from the innermost frame outwards. Returns how deep it is. */
+static uint32_t read_stack(const struct thread *thread, uint32_t id, uint64_t pcs[LIVE_FRAMES],
+			   uint64_t *ret_hash)
+{
+	uint64_t hash = thread->process_id;
+	uint32_t n = 0;
+
+	for (; id && id < thread->n_allocated && n < UINT16_MAX; id = thread->nodes[id].parent) {
+		uint64_t pc = thread->nodes[id].pc;
+
+		if (pc < TRACE_STOP_MAX && pc != TRACE_STOP_BEFORE)
+			break;
+		hash = (hash ^ pc) * HASH_FACTOR;
+		hash ^= hash >> 32;
+		if (n < LIVE_FRAMES)
+			pcs[n] = pc;
+		n++;
+	}
+	*ret_hash = hash;
+	return n;
+}
+
+static uint32_t make_site(struct live_totals *totals, const struct thread *thread, uint32_t id)
+{
+	struct live_header *header = totals->header;
+	uint32_t n = atomic_load(&header->n_sites);
+	uint64_t pcs[LIVE_FRAMES], hash;
+	uint32_t n_frames = read_stack(thread, id, pcs, &hash);
+	uint64_t known = key_map_get(&totals->sites, thread->process_id, hash);
+	struct live_site *site;
+
+	if (known)
+		return (uint32_t)known - 1;
+	if (n == LIVE_MAX_SITES || n_frames == 0 ||
+	    key_map_put(&totals->sites, thread->process_id, hash, n + 1) < 0)
+		return UNKNOWN_SITE;
+	site = &header->sites[n];
+	site->process_id = thread->process_id;
+	site->pid = thread->pid;
+	site->n_all_frames = n_frames;
+	n_frames = n_frames < LIVE_FRAMES ? n_frames : LIVE_FRAMES;
+	memcpy(site->pcs, pcs, n_frames * sizeof(*pcs));
+	atomic_store_explicit(&site->n_frames, n_frames, memory_order_release);
+	atomic_store_explicit(&header->n_sites, n + 1, memory_order_release);
+	return n;
+}
+
+static uint32_t site_of(struct live_totals *totals, struct thread *thread, uint32_t id)
+{
+	if (id >= thread->n_allocated)
+		return UNKNOWN_SITE;
+	if (!thread->nodes[id].site)
+		thread->nodes[id].site = make_site(totals, thread, id) + 1;
+	return thread->nodes[id].site - 1;
+}
+
+void live_totals_thread(struct live_totals *totals, const struct live_thread_name *name)
+{
+	struct thread *thread = thread_of(totals, name->thread_id);
+	struct live_thread *row = row_of(totals, name->thread_id);
+
+	if (!thread)
+		return;
+	totals->has_threads |= atomic_load(&totals->header->n_threads) > 0;
+	thread->process_id = name->process_id;
+	thread->pid = name->pid;
+	row->pid = name->pid;
+	row->tid = name->tid;
+	if (name->name)
+		memcpy(row->name, name->name, strnlen(name->name, sizeof(row->name)));
+	if (name->thread_id > atomic_load(&totals->header->n_threads))
+		atomic_store_explicit(&totals->header->n_threads, name->thread_id,
+				      memory_order_release);
+}
+
+void live_totals_rename(struct live_totals *totals, uint32_t thread_id, const char *name)
+{
+	struct live_thread *row = row_of(totals, thread_id);
+
+	memset(row->name, 0, sizeof(row->name));
+	memcpy(row->name, name, strnlen(name, sizeof(row->name)));
+}
+
+void live_totals_thread_end(struct live_totals *totals, uint32_t thread_id)
+{
+	struct thread *thread = thread_of(totals, thread_id);
+
+	if (!thread)
+		return;
+	free(thread->nodes);
+	thread->nodes = NULL;
+	thread->n_allocated = 0;
+}
+
+void live_totals_node(struct live_totals *totals, uint32_t thread_id, const struct trace_node *node)
+{
+	struct thread *thread = thread_of(totals, thread_id);
+
+	if (!thread || grow_array_to(&thread->nodes, node->id, &thread->n_allocated,
+				     sizeof(*thread->nodes)) < 0)
+		return;
+	thread->nodes[node->id] = (struct node){ .pc = node->pc, .parent = node->parent_id };
+}
+
+/* ---- Events ---- */
+
+/* A queue of ends that are kept; without memory the next look finds them. */
+static void keep_end(struct live_totals *totals, uint64_t key, uint64_t ticks)
+{
+	if (grow_array(&totals->ends, totals->n_ends, &totals->ends_allocated,
+		       sizeof(*totals->ends)) == 0)
+		totals->ends[totals->n_ends++] = (struct recent){ key, ticks };
+}
+
+/* Unless what came later is known already: its end, or another birth there. */
+static void give_birth(struct live_totals *totals, struct block *block, const struct block *born)
+{
+	if (block->ticks > born->ticks)
+		return;
+	if (block->is_live)
+		count(totals, block, -1); /* its end is still to come */
+	*block = *born;
+	count(totals, block, 1);
+}
+
+static void take_birth(struct live_totals *totals, struct thread *thread, uint32_t site_id,
+		       const struct trace_event *event)
+{
+	struct live_site *site = &totals->header->sites[site_id];
+	uint64_t key = key_of(thread->process_id, event->address);
+	uint64_t hash = hash_of(totals, key);
+	bool is_chosen_now = is_chosen(hash, totals->shift);
+	const struct recent *recent = &totals->recent[hash >> (64 - RECENT_BITS)];
+	struct block *block;
+
+	add(site->n_allocations, 1);
+	add(site->allocated_bytes, event->size);
+	if (!is_chosen_now && event->size < LARGE_BYTES && *filter_of(totals, hash) == 0)
+		return;
+	totals->credit--;
+	if (!is_chosen_now && event->size < LARGE_BYTES) {
+		/* The one that was here before, and is followed, must have ended. */
+		block = find(totals, key, hash);
+		if (block->key && block->is_live && block->ticks < event->ticks) {
+			count(totals, block, -1);
+			remove_block(totals, block);
+		}
+		return;
+	}
+	if (!is_chosen_now && recent->key == key && recent->ticks > event->ticks)
+		return;
+	block = put(totals, key, hash);
+	if (block)
+		give_birth(totals, block,
+			   &(struct block){ .key = key,
+					    .ticks = event->ticks,
+					    .size = event->size,
+					    .shift = event->size < LARGE_BYTES ? totals->shift : 0,
+					    .is_live = true,
+					    .site = site_id });
+}
+
+static void take_end(struct live_totals *totals, const struct thread *thread, uint64_t address,
+		     uint64_t ticks)
+{
+	uint64_t key = key_of(thread->process_id, address);
+	uint64_t hash = hash_of(totals, key);
+	bool is_chosen_now = is_chosen(hash, totals->shift);
+	struct block *block;
+
+	if (!is_chosen_now && *filter_of(totals, hash) == 0) {
+		if (totals->has_threads)
+			totals->recent[hash >> (64 - RECENT_BITS)] = (struct recent){ key, ticks };
+		return;
+	}
+	totals->credit--;
+	block = find(totals, key, hash);
+	if (!block->key && !totals->has_threads)
+		return; /* it was not recorded: from before, or too small */
+	if (!block->key && !is_chosen_now) {
+		totals->recent[hash >> (64 - RECENT_BITS)] = (struct recent){ key, ticks };
+		return;
+	}
+	if (block->key && block->ticks > ticks)
+		return; /* of the one that was there before */
+	if (block->key && block->is_live)
+		count(totals, block, -1);
+	if (!totals->has_threads) {
+		remove_block(totals, block);
+		return;
+	}
+	block = put(totals, key, hash);
+	if (!block)
+		return;
+	block->is_live = false;
+	block->ticks = ticks;
+	keep_end(totals, key, ticks);
+}
+
+void live_totals_event(struct live_totals *totals, uint32_t thread_id,
+		       const struct trace_event *event)
+{
+	struct live_header *header = totals->header;
+	struct live_thread *row = row_of(totals, thread_id);
+	struct thread *thread;
+
+	if (event->op != TRACE_OP_ALLOC && event->op != TRACE_OP_FREE &&
+	    event->op != TRACE_OP_REALLOC)
+		return;
+	thread = thread_of(totals, thread_id);
+	if (!thread)
+		return;
+	if (event->op != TRACE_OP_ALLOC) {
+		uint64_t address = event->op == TRACE_OP_FREE ? event->address : event->old_address;
+
+		add(header->n_frees, address != 0);
+		add(row->n_frees, address != 0);
+		if (address)
+			take_end(totals, thread, address, event->begin_ticks);
+		if (event->op == TRACE_OP_FREE || !event->address)
+			return;
+	}
+	add(header->n_allocations, 1);
+	add(header->allocated_bytes, event->size);
+	add(row->n_allocations, 1);
+	add(row->allocated_bytes, event->size);
+	take_birth(totals, thread, site_of(totals, thread, event->stack_id), event);
+}
+
+void live_totals_forget(struct live_totals *totals, uint32_t process_id)
+{
+	if (grow_array(&totals->ended, totals->n_ended, &totals->ended_allocated,
+		       sizeof(*totals->ended)) == 0)
+		totals->ended[totals->n_ended++] = process_id;
+}
+
+/* ---- Each round ---- */
+
+/* Ends that nothing older can follow. */
+static void drop_ends(struct live_totals *totals)
+{
+	while (totals->first_end < totals->n_ends) {
+		const struct recent *end = &totals->ends[totals->first_end];
+		struct block *block = find(totals, end->key, hash_of(totals, end->key));
+
+		if (end->ticks >= totals->safe_ticks)
+			break;
+		if (block->key && !block->is_live && block->ticks == end->ticks)
+			remove_block(totals, block);
+		totals->first_end++;
+	}
+	if (totals->first_end < totals->n_ends / 2)
+		return;
+	totals->n_ends -= totals->first_end;
+	memmove(totals->ends, totals->ends + totals->first_end,
+		totals->n_ends * sizeof(*totals->ends));
+	totals->first_end = 0;
+}
+
+static bool has_ended(const struct live_totals *totals, const struct block *block)
+{
+	uint32_t id = totals->header->sites[block->site].process_id;
+
+	for (size_t i = 0; i < totals->n_ended; i++)
+		if (totals->ended[i] == id)
+			return true;
+	return false;
+}
+
+static bool look_at_block(struct live_totals *totals, struct block *block)
+{
+	struct live_site *site = &totals->header->sites[block->site];
+	uint64_t weight = UINT64_C(1) << block->shift;
+	uint64_t age = totals->safe_ticks > block->ticks ? totals->safe_ticks - block->ticks : 0;
+
+	if (!block->is_live)
+		return age < totals->ticks_per_second; /* there was no memory to keep it in mind */
+	if (totals->n_ended && has_ended(totals, block))
+		return false;
+	add(site->age_seconds, weight * (age / totals->ticks_per_second));
+	if (age >= totals->old_ticks) {
+		add(site->old_bytes, weight * block->size);
+		add(totals->header->old_bytes, weight * block->size);
+	}
+	return true;
+}
+
+static void look(struct live_totals *totals, uint64_t now_ns)
+{
+	struct live_header *header = totals->header;
+	uint32_t n = atomic_load(&header->n_sites);
+
+	atomic_store(&header->old_bytes, 0);
+	for (uint32_t i = 0; i < n; i++) {
+		atomic_store_explicit(&header->sites[i].old_bytes, 0, memory_order_relaxed);
+		atomic_store_explicit(&header->sites[i].age_seconds, 0, memory_order_relaxed);
+	}
+	sweep(totals, look_at_block);
+	totals->n_ended = 0;
+	atomic_store(&header->looked_ns, now_ns);
+}
+
+/* Follow fewer where too much was done, and more where less would do. */
+static void adapt(struct live_totals *totals, uint64_t now_ns)
+{
+	uint64_t ns = now_ns - totals->credit_ns;
+
+	totals->credit += (int64_t)(ns * OPERATIONS_HZ / NS_PER_SECOND);
+	totals->credit_ns = now_ns;
+	if (totals->credit < 0 && totals->shift < MAX_SHIFT) {
+		totals->shift++;
+		totals->credit = OPERATIONS_HZ / 10;
+	}
+	if (totals->credit > MOST_OPERATIONS) {
+		totals->credit = MOST_OPERATIONS;
+		/* It goes back slowly: a full table would have to be thinned again. */
+		if (totals->shift > 0 && totals->n_blocks < MAX_BLOCKS / 2) {
+			totals->shift--;
+			totals->credit = MOST_OPERATIONS / 2;
+		}
+	}
+}
+
+void live_totals_tick(struct live_totals *totals, uint64_t now_ns, uint64_t safe_ticks)
+{
+	totals->safe_ticks = safe_ticks;
+	drop_ends(totals);
+	adapt(totals, now_ns);
+	atomic_store(&totals->header->shift, totals->shift);
+	if (now_ns < totals->next_look_ns)
+		return;
+	look(totals, now_ns);
+	totals->next_look_ns = now_ns + NS_PER_SECOND;
+}
