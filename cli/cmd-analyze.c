@@ -18,6 +18,8 @@
 #include "common/clock.h"
 #include "common/human-number.h"
 #include "report/report.h"
+#include "schemas/trace-format.h"
+#include "trace/reader.h"
 
 /* What to say of an error when it was the trace's. */
 static const struct {
@@ -26,8 +28,6 @@ static const struct {
 } trace_errors[] = {
 	{ -EBADMSG, "is neither a trace of memsight nor a perf.data" },
 	{ -EUCLEAN, "begins as a perf.data does, but its header is damaged: record again" },
-	{ -EPROTONOSUPPORT,
-	  "was recorded by a newer version of memsight: analyse it with that one" },
 };
 
 /* ... and of the database's. */
@@ -48,10 +48,16 @@ static const struct {
 
 int cmd_fail_trace(const char *path, int error)
 {
+	unsigned major, minor;
+
 	for (size_t i = 0; i < sizeof(trace_errors) / sizeof(trace_errors[0]); i++) {
 		if (trace_errors[i].error == error)
 			return cmd_fail("%s %s", path, trace_errors[i].text);
 	}
+	if (error == -EPROTOTYPE && trace_reader_version(path, &major, &minor) == 0)
+		return cmd_fail("%s was recorded by another memsight (trace format %u.%u; this one "
+				"reads %d.%d): analyse it with that one, or record again",
+				path, major, minor, TRACE_VERSION_MAJOR, TRACE_VERSION_MINOR);
 	return cmd_fail("cannot read %s: %s", path, strerror(-error));
 }
 

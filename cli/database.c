@@ -79,7 +79,7 @@ int database_open_early(const char *path, const struct option_set *options,
 	if (r == -EBADMSG)
 		return cmd_fail("%s is neither a trace nor a database of memsight, nor a perf.data",
 				path);
-	if (r == -EUCLEAN)
+	if (r == -EUCLEAN || r == -EPROTOTYPE)
 		return cmd_fail_trace(path, r);
 	if (r == -EACCES && access(path, R_OK) < 0)
 		return cmd_fail("cannot read %s: %s", path, strerror(EACCES));

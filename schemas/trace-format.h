@@ -15,7 +15,7 @@
  *
  * Change: a new record type, frame type, flag or a longer struct is a new minor version, and old
  * readers step over it by its length; anything else is a new major version, which old readers
- * refuse.
+ * refuse. A reader refuses minor versions before its own: their structs are shorter.
  */
 #include <stddef.h>
 #include <stdint.h>

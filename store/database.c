@@ -66,6 +66,7 @@ struct db *db_close(struct db *db)
 	db_writer_close(db->writer);
 	if (db->is_writing)
 		sqlite3_exec(db->handle, "ROLLBACK", NULL, NULL, NULL);
+	statement_forget(db->handle);
 	sqlite3_close_v2(db->handle);
 	if (db->temporary)
 		unlink(db->temporary);
@@ -157,6 +158,7 @@ int db_connect(struct db *db, const char *path, int flags)
 	if (asprintf(&plain, "%s%s", path[0] == '/' ? "" : "./", path) < 0)
 		return -ENOMEM;
 
+	statement_forget(db->handle);
 	sqlite3_close_v2(db->handle);
 	db->handle = NULL;
 	int r = sqlite3_open_v2(plain, &db->handle, flags | SQLITE_OPEN_EXRESCODE, NULL);

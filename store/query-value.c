@@ -6,6 +6,15 @@
 
 #include "store/statement.h"
 
+/* A name that the statement does not have would be an error of the connection. */
+static void bind(sqlite3_stmt *stmt, const char *name, int64_t value)
+{
+	int index = sqlite3_bind_parameter_index(stmt, name);
+
+	if (index > 0)
+		sqlite3_bind_int64(stmt, index, value);
+}
+
 sqlite3_stmt *report_sql_prepare(sqlite3 *db, const char *sql, int64_t run_id, int64_t limit)
 {
 	sqlite3_stmt *stmt = NULL;
@@ -15,8 +24,8 @@ sqlite3_stmt *report_sql_prepare(sqlite3 *db, const char *sql, int64_t run_id, i
 		statement_keep(db, result);
 		return NULL;
 	}
-	sqlite3_bind_int64(stmt, sqlite3_bind_parameter_index(stmt, ":run"), run_id);
-	sqlite3_bind_int64(stmt, sqlite3_bind_parameter_index(stmt, ":limit"), limit);
+	bind(stmt, ":run", run_id);
+	bind(stmt, ":limit", limit);
 	return stmt;
 }
 

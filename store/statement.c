@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 static int to_errno(int result)
 {
@@ -27,43 +29,78 @@ static int to_errno(int result)
 	}
 }
 
+/* The first failure of a connection. */
+struct kept {
+	int error; /* negative errno */
+	char message[200];
+};
+
+/* For when there is no memory to keep anything. */
+static const struct kept no_memory = { -ENOMEM, "out of memory" };
+
 /* The argument of a hook is the only place that a connection has for us. */
 static void do_nothing(void *kept)
 {
 	(void)kept;
 }
 
+static const struct kept *look_up(sqlite3 *db)
+{
+	void *kept = sqlite3_rollback_hook(db, do_nothing, NULL);
+
+	sqlite3_rollback_hook(db, do_nothing, kept);
+	return kept;
+}
+
+/*
+ * What SQLite answers a statement that does not fit the tables: a part of them was removed, or the
+ * statement is wrong, which is ours. Both want its words.
+ */
+static bool is_misfit(int result)
+{
+	return (result & 0xff) == SQLITE_ERROR || (result & 0xff) == SQLITE_RANGE ||
+	       (result & 0xff) == SQLITE_MISUSE;
+}
+
+static const struct kept *keep(sqlite3 *db, int result)
+{
+	struct kept *kept = to_errno(result) == -ENOMEM ? NULL : malloc(sizeof(*kept));
+
+	if (!kept)
+		return &no_memory;
+	kept->error = to_errno(result);
+	snprintf(kept->message, sizeof(kept->message), "a part of it is missing or damaged");
+	if (is_misfit(result) && sqlite3_errcode(db) != SQLITE_OK)
+		snprintf(kept->message, sizeof(kept->message),
+			 "a part of it is missing or damaged, or memsight asks it a wrong question "
+			 "(SQLite says: %s)",
+			 sqlite3_errmsg(db));
+	return kept;
+}
+
 void statement_keep(sqlite3 *db, int result)
 {
 	/* Of a statement that could not be prepared; who prepared it was told. */
-	if (!db)
-		return;
-	void *kept = sqlite3_rollback_hook(db, do_nothing, NULL);
-
-	if (!kept && to_errno(result) < 0)
-		kept = (void *)(intptr_t)-to_errno(result);
-	sqlite3_rollback_hook(db, do_nothing, kept);
+	if (db && to_errno(result) < 0 && !look_up(db))
+		sqlite3_rollback_hook(db, do_nothing, (void *)keep(db, result));
 }
 
 int statement_kept(sqlite3 *db)
 {
-	if (!db)
-		return 0;
-	void *kept = sqlite3_rollback_hook(db, do_nothing, NULL);
+	const struct kept *kept = db ? look_up(db) : NULL;
 
-	sqlite3_rollback_hook(db, do_nothing, kept);
-	return -(int)(intptr_t)kept;
+	return kept ? kept->error : 0;
 }
 
 const char *statement_message(sqlite3 *db)
 {
-	int kept = statement_kept(db);
+	const struct kept *kept = look_up(db);
 
-	if (kept == -ENOMEM)
-		return "out of memory";
+	if (kept)
+		return kept->message;
 	/* What SQLite found nothing wrong with may still be no number, or bytes of no picture. */
-	return kept < 0 || to_errno(sqlite3_errcode(db)) == 0 ? "a part of it is missing or damaged"
-							      : sqlite3_errmsg(db);
+	return to_errno(sqlite3_errcode(db)) == 0 ? "a part of it is missing or damaged"
+						  : sqlite3_errmsg(db);
 }
 
 int statement_verdict(sqlite3 *db, int r)
@@ -73,7 +110,10 @@ int statement_verdict(sqlite3 *db, int r)
 
 void statement_forget(sqlite3 *db)
 {
-	sqlite3_rollback_hook(db, NULL, NULL);
+	void *kept = db ? sqlite3_rollback_hook(db, NULL, NULL) : NULL;
+
+	if (kept != &no_memory)
+		free(kept);
 }
 
 /* As to_errno(). */

@@ -80,7 +80,7 @@ const char *statement_message(sqlite3 *db);
 /* r, or -EPROTO when something was kept; a stream that failed (-EIO) is told first. */
 int statement_verdict(sqlite3 *db, int r);
 
-/* Nothing has failed so far. */
+/* Nothing has failed so far. Before a connection is closed, too: what is kept has memory. */
 void statement_forget(sqlite3 *db);
 
 /* sqlite3_step() that keeps its error, for loops that end at the last row. */

@@ -16,12 +16,14 @@
 
 static int check_version(const struct trace_file_header *header)
 {
-	if (header->version_major > TRACE_VERSION_MAJOR)
-		return -EPROTONOSUPPORT;
 	if (header->version_major == 0 || header->header_bytes < sizeof(*header) ||
 	    header->header_bytes > TRACE_FRAME_MAX_BYTES)
 		return -EBADMSG;
-	return 0;
+	/* A longer struct is read by an old reader, a shorter one by none. */
+	return header->version_major != TRACE_VERSION_MAJOR ||
+			       header->version_minor < TRACE_VERSION_MINOR
+		       ? -EPROTOTYPE
+		       : 0;
 }
 
 static int read_header(struct trace_reader *reader)
@@ -64,6 +66,22 @@ int trace_reader_open(const char *path, struct trace_reader **ret_reader)
 		return r;
 	}
 	*ret_reader = reader;
+	return 0;
+}
+
+int trace_reader_version(const char *path, unsigned *ret_major, unsigned *ret_minor)
+{
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct trace_file_header header;
+	ssize_t n = fd < 0 ? -1 : pread(fd, &header, sizeof(header), 0);
+
+	if (n < 0)
+		return -errno;
+	if ((size_t)n < sizeof(header) ||
+	    memcmp(header.magic, TRACE_FILE_MAGIC, sizeof(header.magic)) != 0)
+		return -EBADMSG;
+	*ret_major = header.version_major;
+	*ret_minor = header.version_minor;
 	return 0;
 }
 

@@ -13,10 +13,14 @@
 struct trace_reader;
 
 /*
- * Open a trace. -EBADMSG: not a trace; -EPROTONOSUPPORT: a newer major version; else errno. A
+ * Open a trace. -EBADMSG: not a trace; -EPROTOTYPE: of a format that this reader does not know
+ * (another major version, or an older minor one; trace_reader_version() says which); else errno. A
  * header that starts as a trace but is damaged is no failure: trace_damage.header_damaged.
  */
 int trace_reader_open(const char *path, struct trace_reader **ret_reader);
+
+/* For a message: the version of a file's format, of whichever trace_reader_open() refused. */
+int trace_reader_version(const char *path, unsigned *ret_major, unsigned *ret_minor);
 
 /* Accepts NULL, returns NULL. */
 struct trace_reader *trace_reader_close(struct trace_reader *reader);

@@ -33,7 +33,7 @@ bool feed_is_known(const char *path);
 
 /*
  * Open a file, or a folder of Heimdallr's. 0 or a negative errno: -EBADMSG: none of the kinds;
- * -EPROTONOSUPPORT: written by a newer version; -EUCLEAN: one of them, but damaged from its begin
+ * -EPROTOTYPE: a trace of another format (trace_reader_open()); -EUCLEAN: one of them, but damaged from its begin
  * on. ret_feed is closed with feed_close().
  */
 int feed_open(const char *path, struct feed *ret_feed);

@@ -353,6 +353,7 @@ static int rewrite(const char *path)
 		r = run(db, last_sql);
 	if (r < 0 && sqlite3_errcode(db) == SQLITE_FULL)
 		r = -ENOSPC;
+	statement_forget(db);
 	sqlite3_close_v2(db);
 	return r == -EPROTO ? -EIO : r;
 }

@@ -79,6 +79,7 @@ static void repair(uint8_t *bytes, size_t n_bytes)
 		return;
 	memcpy(&header, bytes, sizeof(header));
 	memcpy(header.magic, TRACE_FILE_MAGIC, sizeof(header.magic));
+	header.version_minor = TRACE_VERSION_MINOR; /* those of the corpus are older */
 	header.checksum = trace_header_checksum(&header);
 	memcpy(bytes, &header, sizeof(header));
 	for (size_t at = sizeof(header); n_bytes - at >= sizeof(head);) {
@@ -130,6 +131,7 @@ static uint8_t *make_file(const uint8_t *data, size_t n_data, size_t *ret_bytes)
 		file->head.type = data[1];
 		file->head.body_bytes = file->head.raw_bytes = (uint32_t)(n_data - 6);
 		file->header.version_major = TRACE_VERSION_MAJOR;
+		file->header.version_minor = TRACE_VERSION_MINOR;
 		file->header.header_bytes = sizeof(file->header);
 		*ret_bytes = sizeof(*file) + n_data - 6;
 	}

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Many runs in one call: a folder of results, patterns, repetitions, traces that cannot be read.
 Arguments: memsight, make-trace."""
+import ctypes
 import json
 import os
 import re
@@ -188,6 +189,28 @@ def check_older_database(folder):
     checks.that(open(path, "rb").read() == before, "a database of an older memsight was changed")
 
 
+def check_older_trace(folder):
+    """A trace of another format is refused by whoever reads it, with the versions of both."""
+    path = os.path.join(os.path.dirname(folder), "older.mst")
+    with open(f"{folder}/bt.A.hms.1.mst", "rb") as file:
+        trace = bytearray(file.read())
+    minor = trace[10]
+    trace[10] = minor - 1
+    checksum = ctypes.CDLL("libxxhash.so.0").XXH3_64bits
+    checksum.restype = ctypes.c_uint64
+    trace[56:64] = checksum(bytes(trace[:56]), ctypes.c_size_t(56)).to_bytes(8, "little")
+    with open(path, "wb") as file:
+        file.write(trace)
+    words = (f"{path} was recorded by another memsight (trace format 1.{minor - 1}; this one reads "
+             f"1.{minor}): analyse it with that one, or record again")
+    for arguments in (["analyze", path], ["report", path], ["diff", path, path],
+                      ["check", "--max-rss", "1G", path], ["query", path, "select 1"],
+                      ["export", path], ["view", "--export", path + ".html", path]):
+        done = whole.Outcome([MEMSIGHT, *arguments])
+        checks.that(done.status == 1 and words in done.messages
+                    and len(done.messages.splitlines()) == 1, f"{arguments}: {done.messages}")
+
+
 def check_same_recording(folder):
     twins = os.path.join(os.path.dirname(folder), "twins")
     os.makedirs(twins)
@@ -314,6 +337,7 @@ def main():
         check_same_name(folder)
         check_failures(folder)
         check_older_database(folder)
+        check_older_trace(folder)
         check_same_recording(folder)
         check_reports(folder, every)
         check_refusals(path)

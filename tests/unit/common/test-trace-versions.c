@@ -80,7 +80,21 @@ START_TEST(a_newer_major_version_is_refused)
 {
 	put_header(TRACE_VERSION_MAJOR + 1, 0, sizeof(struct trace_file_header));
 	put_commit();
-	ck_assert_int_eq(read_file().result, -EPROTONOSUPPORT);
+	ck_assert_int_eq(read_file().result, -EPROTOTYPE);
+}
+END_TEST
+
+START_TEST(an_older_minor_version_is_refused_and_named)
+{
+	unsigned major = 0, minor = 0;
+
+	put_header(TRACE_VERSION_MAJOR, TRACE_VERSION_MINOR - 1, sizeof(struct trace_file_header));
+	put_commit();
+	ck_assert_int_eq(read_file().result, -EPROTOTYPE);
+	ck_assert_int_eq(trace_reader_version(path, &major, &minor), 0);
+	ck_assert_uint_eq(major, TRACE_VERSION_MAJOR);
+	ck_assert_uint_eq(minor, TRACE_VERSION_MINOR - 1);
+	ck_assert_int_eq(trace_reader_version("/dev/null", &major, &minor), -EBADMSG);
 }
 END_TEST
 
@@ -358,6 +372,7 @@ int main(void)
 	tcase_set_timeout(tests, 60);
 	tcase_add_checked_fixture(tests, set_up, tear_down);
 	tcase_add_test(tests, a_newer_major_version_is_refused);
+	tcase_add_test(tests, an_older_minor_version_is_refused_and_named);
 	tcase_add_test(tests, a_newer_minor_version_with_a_longer_header_is_read);
 	tcase_add_test(tests, unknown_frames_and_flags_are_stepped_over_and_counted);
 	tcase_add_test(tests, unknown_records_are_stepped_over_and_longer_structs_read);
