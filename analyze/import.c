@@ -10,6 +10,7 @@
 #include "analyze/input/read-ahead.h"
 #include "analyze/samples/source-ledger.h"
 #include "common/cleanup.h"
+#include "store/compact/compact.h"
 
 /* ---- What waits for its time ---- */
 
@@ -486,6 +487,27 @@ static int add_item(struct import *import, const struct trace_item *item)
 	}
 }
 
+/*
+ * Plain rows of a block have 47.6 to 55.5 bytes, those of a sample with its touches 105 to 172:
+ * measured on python, perl, sqlite3, bash, git, cc1 and g++. A block has two events at most. Call
+ * stacks, names and pictures come on top. Compressed rows (compact.h) have as few as they can.
+ */
+#define LEAST_BLOCK_BYTES  45u
+#define LEAST_SAMPLE_BYTES 95u
+
+static uint64_t least_bytes(const struct import *import)
+{
+	const struct tally_total *total = &import->tally.total;
+	uint64_t n_others = total->before_trace_frees + total->unrecorded_frees +
+			    total->inherited_frees + total->mappings;
+	uint64_t n_events = import->feed.n_events;
+
+	if (n_events <= n_others || compact_is_database(db_handle(import->db)))
+		return 0;
+	return (n_events - n_others) / 2 * LEAST_BLOCK_BYTES +
+	       import->feed.n_samples * LEAST_SAMPLE_BYTES;
+}
+
 static void tell_progress(const struct import *import)
 {
 	const struct import_options *options = import->options;
@@ -495,6 +517,7 @@ static void tell_progress(const struct import *import)
 							    .phase = "reading",
 							    .n_bytes = feed_offset(&import->feed),
 							    .n_all_bytes = import->feed.file_bytes,
+							    .least_bytes = least_bytes(import),
 						    });
 }
 

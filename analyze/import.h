@@ -27,6 +27,7 @@ struct import_step {
 	const char *phase; /* for people: "reading", "writing blocks" ... */
 	uint64_t n_bytes; /* of the file that were read */
 	uint64_t n_all_bytes; /* 0: the phase has no measure */
+	uint64_t least_bytes; /* that the database will have for this trace; 0: not known */
 };
 
 /* Called when a phase begins, and while the file is read now and then. */

@@ -47,6 +47,7 @@ static int open_trace(const char *path, struct feed *feed)
 	int r = trace_reader_open(path, &reader);
 
 	if (r == 0) {
+		trace_reader_count(reader, &feed->n_events, &feed->n_samples);
 		trace_reader_keep_columns(reader);
 		feed->class = &trace_class;
 		feed->self = reader;

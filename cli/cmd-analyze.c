@@ -78,18 +78,22 @@ void cmd_survive_size_limit(void)
 #define SHOWN_EVERY_NS UINT64_C(100000000)
 #define RATE_FROM_NS   UINT64_C(1000000000)
 
-/* " 42 % of 812 MiB, 35.1 MiB a second, 14.2 s left" */
+#define WORTH_SAYING_BYTES (UINT64_C(16) << 20)
+
+/* " 42 % of 812 MiB, 35.1 MiB a second, 14.2 s left; database above 2.1 GiB" */
 static void print_measure(const struct import_step *step, uint64_t took_ns)
 {
 	double done = (double)step->n_bytes / (double)step->n_all_bytes;
 
 	fprintf(stderr, " %.0f %% of %s", 100 * done,
 		format_bytes((int64_t)step->n_all_bytes).text);
-	if (took_ns < RATE_FROM_NS || step->n_bytes == 0)
-		return;
-	fprintf(stderr, ", %s a second, %s left",
-		format_bytes((int64_t)(1e9 * (double)step->n_bytes / (double)took_ns)).text,
-		format_duration((int64_t)((double)took_ns * (1 / done - 1))).text);
+	if (took_ns >= RATE_FROM_NS && step->n_bytes > 0)
+		fprintf(stderr, ", %s a second, %s left",
+			format_bytes((int64_t)(1e9 * (double)step->n_bytes / (double)took_ns)).text,
+			format_duration((int64_t)((double)took_ns * (1 / done - 1))).text);
+	if (step->least_bytes >= WORTH_SAYING_BYTES)
+		fprintf(stderr, "; database above %s",
+			format_bytes((int64_t)step->least_bytes).text);
 }
 
 void cmd_show_progress(void *context, const struct import_step *step)

@@ -20,6 +20,7 @@
 #include "cli/options/record-options.h"
 #include "common/array.h"
 #include "common/cleanup.h"
+#include "common/human-number.h"
 #include "common/parse.h"
 #include "report/report.h"
 #include "runner/attach/attach.h"
@@ -170,6 +171,44 @@ static void say_line(void *user, const char *line)
 {
 	(void)user;
 	cmd_warn("%s", line);
+}
+
+#define FULL_SOON_S 86400.0 /* what is further away is no news */
+
+/* What comes of it at the rate of the last lines: "", or a clause. */
+static void outlook_text(const struct run_progress *progress, char *text, size_t n_bytes)
+{
+	double left_s = progress->end_ns > progress->wall_ns
+				? (double)(progress->end_ns - progress->wall_ns) / 1e9
+				: 0;
+	double rate = (double)progress->n_new_bytes * 1e9 / (double)progress->new_ns;
+	double full_s = rate > 0 && progress->room_bytes != UINT64_MAX
+				? (double)progress->room_bytes / rate
+				: FULL_SOON_S;
+
+	text[0] = '\0';
+	if (full_s < FULL_SOON_S && (left_s == 0 || full_s < left_s))
+		snprintf(text, n_bytes, "; at this rate it stops in %s: %s",
+			 format_duration((int64_t)(full_s * 1e9)).text, progress->room_reason);
+	else if (left_s > 0)
+		snprintf(text, n_bytes, "; at this rate %s at the end, in %s",
+			 format_bytes((int64_t)((double)progress->file_bytes + rate * left_s)).text,
+			 format_duration((int64_t)(left_s * 1e9)).text);
+}
+
+static void say_progress(void *user, const struct run_progress *progress)
+{
+	double rate = (double)progress->n_new_bytes * 1e9 / (double)progress->new_ns;
+	char outlook[200];
+
+	(void)user;
+	outlook_text(progress, outlook, sizeof(outlook));
+	cmd_warn("%s: %s events, %s samples and faults, %s of trace, %s a second%s",
+		 format_duration((int64_t)progress->wall_ns).text,
+		 format_count((int64_t)progress->n_events).text,
+		 format_count((int64_t)progress->n_samples).text,
+		 format_bytes((int64_t)progress->file_bytes).text, format_bytes((int64_t)rate).text,
+		 outlook);
 }
 
 /* A count with commas: 4,210,233. */
@@ -342,6 +381,7 @@ static int record_run(struct run_options *run, const struct option_set *options,
 		.user = &saying,
 		.started = say_start,
 		.warn = say_line,
+		.progress = say_progress,
 		.loaded = files ? live_files_add : NULL,
 		.files = files,
 	};
@@ -383,6 +423,8 @@ static int read_time(const struct option_set *options, enum option_id id, uint64
 	return CMD_DONE;
 }
 
+#define ATTACH_PROGRESS_NS UINT64_C(10000000000)
+
 /* text says which process, command[0] what it should run (NULL: anything). The exit status. */
 static int attach_to(const char *text, char **command, const struct option_set *options)
 {
@@ -394,8 +436,11 @@ static int attach_to(const char *text, char **command, const struct option_set *
 	/* What a process can be given only before it starts. */
 	run.command = NULL;
 	if (read_time(options, OPTION_ATTACH_TIMEOUT, &run.attach_timeout_ns) != CMD_DONE ||
-	    read_time(options, OPTION_DURATION, &run.duration_ns) != CMD_DONE)
+	    read_time(options, OPTION_DURATION, &run.duration_ns) != CMD_DONE ||
+	    read_time(options, OPTION_PROGRESS, &run.progress_ns) != CMD_DONE)
 		return CMD_USAGE;
+	if (run.progress_ns == 0 && isatty(STDERR_FILENO) && !option_flag(options, OPTION_QUIET))
+		run.progress_ns = ATTACH_PROGRESS_NS;
 	if (option_origin(options, OPTION_RANK) > OPTION_FROM_DEFAULT)
 		wish.rank = (int64_t)option_number(options, OPTION_RANK);
 	if (attach_find(&wish, &run.attach_pid, message) < 0)
@@ -418,6 +463,8 @@ int cmd_record(const struct option_set *given)
 	    option_origin(&all, OPTION_RANK) > OPTION_FROM_DEFAULT)
 		return cmd_usage("record: --duration and --rank go with -p PID|NAME");
 	run = record_options_of(&all);
+	if (read_time(&all, OPTION_PROGRESS, &run.progress_ns) != CMD_DONE)
+		return CMD_USAGE;
 	return record_run(&run, &all, &heimdallr);
 }
 

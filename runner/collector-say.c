@@ -18,6 +18,39 @@ void collector_warn(struct collector *collector, const char *format, ...)
 	collector->observer->warn(collector->observer->user, line);
 }
 
+void collector_tick_progress(struct collector *collector)
+{
+	const struct run_observer *observer = collector->observer;
+	const struct trace_writer_totals *totals = trace_writer_totals(collector->writer);
+	uint64_t period_ns = collector->options->progress_ns;
+	uint64_t begin_ns = collector->command_begin_ns;
+
+	if (!observer || !observer->progress || period_ns == 0 || begin_ns == 0)
+		return;
+	if (collector->next_progress_ns == 0) {
+		collector->said_ns = begin_ns;
+		collector->next_progress_ns = begin_ns + period_ns;
+	}
+	if (collector->now_ns < collector->next_progress_ns || collector->stopped_ticks)
+		return;
+	const struct run_progress progress = {
+		.wall_ns = collector->now_ns - begin_ns,
+		.end_ns = collector->leave_ns ? collector->leave_ns - begin_ns : 0,
+		.n_events = totals->n_events,
+		.n_samples = totals->n_samples,
+		.file_bytes = trace_writer_file_bytes(collector->writer),
+		.n_new_bytes = trace_writer_file_bytes(collector->writer) - collector->said_bytes,
+		.new_ns = collector->now_ns - collector->said_ns,
+		.room_bytes = collector->room_bytes,
+		.room_reason = collector->room_reason,
+	};
+	collector->said_ns = collector->now_ns;
+	collector->said_bytes = progress.file_bytes;
+	while (collector->next_progress_ns <= collector->now_ns)
+		collector->next_progress_ns += period_ns;
+	observer->progress(observer->user, &progress);
+}
+
 void collector_refuse_pages(struct collector *collector, const struct image *image,
 			    const char *about, const char *reason, bool *is_said)
 {

@@ -311,6 +311,7 @@ static void each_second(struct collector *collector)
 	collector->tracker.ticks_per_second = collector->ticks_per_second;
 	store_clock(collector->writer, &pair);
 	collector_look_at_room(collector);
+	collector_tick_progress(collector);
 	collector->next_second_ns = collector->now_ns + NS_PER_SECOND;
 }
 

@@ -117,6 +117,9 @@ struct collector {
 	uint64_t interval_ns;
 	uint32_t round_chunks; /* that the last round was allowed to read */
 	uint64_t next_second_ns;
+	uint64_t next_progress_ns; /* 0: nothing was said yet */
+	uint64_t said_ns; /* CLOCK_MONOTONIC */
+	uint64_t said_bytes;
 	uint64_t next_commit_ns;
 	uint64_t commit_interval_ns;
 	uint64_t next_sample_ns;
@@ -191,6 +194,8 @@ bool collector_is_attached(struct collector *collector);
 int64_t collector_round(struct collector *collector);
 /* Limit the file by --max-size and by the limit of the process (0: none). Once, before the run. */
 void collector_limit_room(struct collector *collector, uint64_t file_limit_bytes);
+/* collector-say.c: how far it is, when it is time for that. */
+void collector_tick_progress(struct collector *collector);
 /* See how much room there is now. */
 void collector_look_at_room(struct collector *collector);
 /* Commit when the rest of the room could be full; stop when it is. 0 or a negative errno. */

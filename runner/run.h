@@ -19,6 +19,19 @@ struct run_start {
 	const char *sources; /* "allocations + clock + faults" */
 };
 
+/* How far a recording is. */
+struct run_progress {
+	uint64_t wall_ns; /* since the program started, or was attached to */
+	uint64_t end_ns; /* on the same axis: when it will be left; 0: not known */
+	uint64_t n_events;
+	uint64_t n_samples;
+	uint64_t file_bytes;
+	uint64_t n_new_bytes; /* of them, since this was said last */
+	uint64_t new_ns; /* ... which is so long ago */
+	uint64_t room_bytes; /* the trace may still grow by; UINT64_MAX: not known */
+	const char *room_reason; /* why recording stops then */
+};
+
 /*
  * A file whose code a recorded process has mapped. path as the process sees it, not NUL-terminated.
  */
@@ -35,6 +48,8 @@ struct run_observer {
 	void (*started)(void *user, const struct run_start *start);
 	/* Something a person should know now: one line without newline. */
 	void (*warn)(void *user, const char *line);
+	/* Every run_options.progress_ns. May be NULL. */
+	void (*progress)(void *user, const struct run_progress *progress);
 	/* Called while the process lives, as a rule; by the collector. May be NULL. */
 	void (*loaded)(void *files, const struct run_file *file);
 	void *files;

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -330,4 +331,52 @@ int trace_reader_next(struct trace_reader *reader, struct trace_item *ret_item)
 		}
 	}
 	return 0;
+}
+
+/* ---- The index ---- */
+
+/* The index at offset, raw, in reader->body. Returns 1 with its head, or 0. */
+static int read_index(struct trace_reader *reader, uint64_t offset, struct trace_frame *ret_head)
+{
+	struct trace_item item;
+	const uint8_t *bytes;
+	ssize_t n = trace_window_look(&reader->window, offset, sizeof(*ret_head), &bytes);
+
+	if (n != sizeof(*ret_head))
+		return 0;
+	memcpy(ret_head, bytes, sizeof(*ret_head));
+	if (!trace_frame_is_good(ret_head) || ret_head->type != TRACE_FRAME_INDEX)
+		return 0;
+	n = trace_window_look(&reader->window, offset + sizeof(*ret_head),
+			      trace_padded(ret_head->body_bytes), &bytes);
+	return n >= (ssize_t)ret_head->body_bytes &&
+	       trace_reader_body(reader, ret_head, bytes, (size_t)n, &item) == 0 &&
+	       reader->damage.n_damaged_frames == 0;
+}
+
+bool trace_reader_count(struct trace_reader *reader, uint64_t *ret_n_events,
+			uint64_t *ret_n_samples)
+{
+	const struct trace_damage damage = reader->damage;
+	struct trace_file_footer footer;
+	struct trace_index_entry entry;
+	struct trace_frame head;
+	struct stat st;
+
+	*ret_n_events = *ret_n_samples = 0;
+	if (fstat(reader->window.fd, &st) < 0 || st.st_size < (off_t)sizeof(footer) ||
+	    pread(reader->window.fd, &footer, sizeof(footer), st.st_size - (off_t)sizeof(footer)) !=
+		    sizeof(footer) ||
+	    memcmp(footer.magic, TRACE_FOOTER_MAGIC, sizeof(footer.magic)) != 0 ||
+	    footer.checksum != trace_footer_checksum(&footer) ||
+	    footer.index_offset > (uint64_t)st.st_size)
+		return false;
+	bool is_there = read_index(reader, footer.index_offset, &head) > 0;
+	reader->damage = damage;
+	for (size_t at = 0; is_there && at + sizeof(entry) <= head.raw_bytes; at += sizeof(entry)) {
+		memcpy(&entry, reader->body + at, sizeof(entry));
+		*ret_n_events += entry.n_events;
+		*ret_n_samples += entry.n_samples;
+	}
+	return is_there;
 }

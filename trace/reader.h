@@ -31,6 +31,13 @@ const struct trace_file_header *trace_reader_header(const struct trace_reader *r
 /* How far the file was read, in bytes: for progress. */
 uint64_t trace_reader_offset(const struct trace_reader *reader);
 
+/*
+ * What the index says is in the file: allocation events; samples and accesses. False, and both 0,
+ * for one that did not end cleanly. Before the first frame is read.
+ */
+bool trace_reader_count(struct trace_reader *reader, uint64_t *ret_n_events,
+			uint64_t *ret_n_samples);
+
 /* Give frames of these types and COMMIT only; what else there is is stepped over unseen. */
 void trace_reader_only(struct trace_reader *reader, const enum trace_frame_type *types, size_t n);
 

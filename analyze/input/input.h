@@ -24,6 +24,9 @@ struct feed {
 	const struct feed_class *class;
 	void *self;
 	uint64_t file_bytes; /* for progress */
+	/* What the file says it holds; 0: it does not say. */
+	uint64_t n_events;
+	uint64_t n_samples;
 	/* how far stamps of two threads may be from the true order; 0: MERGE_SKEW_NS */
 	uint64_t skew_ns;
 };
@@ -33,8 +36,8 @@ bool feed_is_known(const char *path);
 
 /*
  * Open a file, or a folder of Heimdallr's. 0 or a negative errno: -EBADMSG: none of the kinds;
- * -EPROTOTYPE: a trace of another format (trace_reader_open()); -EUCLEAN: one of them, but damaged from its begin
- * on. ret_feed is closed with feed_close().
+ * -EPROTOTYPE: a trace of another format (trace_reader_open()); -EUCLEAN: one of them, but damaged
+ * from its begin on. ret_feed is closed with feed_close().
  */
 int feed_open(const char *path, struct feed *ret_feed);
 

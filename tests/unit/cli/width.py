@@ -129,6 +129,27 @@ def check_others(trace, program, folder):
         "query cuts what goes to a program")
 
 
+def check_progress(folder):
+    """record --progress says how long the trace is, as long as it is recorded."""
+    command = [MEMSIGHT, "record", "--progress", "1s", "--max-size", "1G", "-o",
+               os.path.join(folder, "progress.mst"), "--", "cat"]
+    said = ""
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          env=whole.environment()) as process:
+        for line in process.stderr:
+            said += line
+            if re.fullmatch(r"memsight: [\d.]+ s: [\d,]+ events, [\d,]+ samples and faults, "
+                            r"[\d.]+ [KM]?i?B of trace, [\d.]+ [KM]?i?B a second(; at this rate "
+                            r"it stops in [^:]+: --max-size is reached)?\n", line):
+                break
+        else:
+            checks.that(False, f"no line of progress: {said}")
+        process.stdin.close()
+        process.stderr.read()
+    bad = whole.Outcome([MEMSIGHT, "record", "--progress", "often", "--", "true"])
+    checks.that(bad.status == 2 and "--progress: 'often' is no time" in bad.messages, bad.messages)
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="memsight-test-") as folder:
         deep = os.path.join(folder, *["a-folder-with-a-name-of-forty-characters"] * 5)
@@ -141,6 +162,7 @@ def main():
         checks.that(len(wanted) > 20, f"only {wanted}")
         check(trace, wanted)
         check_others(trace, program, folder)
+        check_progress(folder)
     checks.end()
 
 

@@ -278,6 +278,21 @@ START_TEST(whatever_was_written_comes_back_in_order)
 }
 END_TEST
 
+/* What the index says, and that reading it leaves no trace. */
+static void check_count(bool is_there, uint64_t n_events, uint64_t n_samples)
+{
+	uint64_t n_told_events = 1, n_told_samples = 1;
+	struct trace_reader *reader;
+
+	ck_assert_int_eq(trace_reader_open(path, &reader), 0);
+	ck_assert(trace_reader_count(reader, &n_told_events, &n_told_samples) == is_there);
+	ck_assert_uint_eq(n_told_events, n_events);
+	ck_assert_uint_eq(n_told_samples, n_samples);
+	ck_assert_uint_eq(trace_reader_offset(reader), sizeof(struct trace_file_header));
+	ck_assert(!trace_reader_damage(reader)->ended);
+	trace_reader_close(reader);
+}
+
 START_TEST(a_segment_of_many_frames_of_each_type_comes_back)
 {
 	enum { N = 100000 };
@@ -306,6 +321,7 @@ START_TEST(a_segment_of_many_frames_of_each_type_comes_back)
 	ck_assert_uint_eq(trace_writer_totals(writer)->n_segments, 1);
 	trace_writer_close(writer);
 
+	check_count(true, N, N + 40000);
 	items = trace_read_items(path);
 	ck_assert(items.damage.ended);
 	for (size_t i = 0; i < items.n; i++) {
@@ -334,6 +350,7 @@ START_TEST(what_was_committed_is_there_without_an_end)
 	ck_assert_int_eq(trace_writer_event(writer, 1, &event), 0); /* never committed */
 	trace_writer_close(writer);
 
+	check_count(false, 0, 0);
 	struct trace_items items = trace_read_items(path);
 	ck_assert_int_eq(items.result, 0);
 	ck_assert_uint_eq(items.n, 2);
