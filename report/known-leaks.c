@@ -46,6 +46,7 @@ enum when {
 	/* likewise, and only what a stream's buffer is made by: else it is the caller's */
 	WHEN_BUFFER,
 	WHEN_INNER, /* what it allocates itself is the caller's */
+	WHEN_STATE, /* only what it has the C library make for all later calls */
 };
 
 /*
@@ -101,12 +102,18 @@ static const struct rule {
 	  " getutid getutline getlogin getmntent getttyent getttynam ttyname getusershell getfsent"
 	  " getfsspec getfsfile getnameinfo gethostid res_init res_ninit res_query res_search"
 	  " res_querydomain " },
+	{ "name service", WHEN_STATE, " getaddrinfo " },
 	{ "libstdc++", WHEN_ALWAYS,
 	  " std::ios_base::sync_with_stdio std::locale::locale std::locale::global"
 	  " std::locale::combine std::locale::classic std::ios_base::Init::Init"
 	  " ZNSt8ios_base15sync_with_stdioEb ZNSt6localeC1EPKc"
 	  " ZNSt6localeC2EPKc ZNSt6locale6globalERKS_ " },
 };
+
+/* What makes what lasts, such as the list of name services; exported, so that it has a name. */
+static const char states[] =
+	" nss_database_get resolv_context_get"
+	" resolv_context_get_override nss_lookup_function libc_dlopen_mode libc_dlopen ";
 
 /* What makes streams of the program's own: where one was not closed, buffers may be its. */
 static const char makers[] =
@@ -269,6 +276,15 @@ static bool is_buffer(const struct frames *frames)
 			frames->items[0].name);
 }
 
+static bool is_state(const struct frames *frames, size_t entry)
+{
+	for (size_t i = 0; i < entry; i++)
+		if (frames->items[i].module == MODULE_LOADER ||
+		    is_among(states, frames->items[i].name))
+			return true;
+	return false;
+}
+
 /* has_streams: the program left streams open. */
 static const char *match_rules(const struct frames *frames, size_t entry, bool has_streams)
 {
@@ -284,6 +300,7 @@ static const char *match_rules(const struct frames *frames, size_t entry, bool h
 			[WHEN_STREAM] = is_standard,
 			[WHEN_BUFFER] = is_standard && is_buffer(frames),
 			[WHEN_INNER] = entry > 0,
+			[WHEN_STATE] = is_state(frames, entry),
 		};
 		if (holds[rule->when] && is_among(rule->names, name))
 			return rule->what;

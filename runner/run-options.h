@@ -89,8 +89,8 @@ struct run_options {
 	const char *cooldown; /* the least time between two that one condition causes; NULL: 60s */
 	pid_t attach_pid; /* a process that is there already, instead of command; 0: none */
 	uint64_t attach_timeout_ns; /* that its threads may take to leave malloc; 0: 2 s */
-	uint64_t
-		progress_ns; /* run_observer.progress is called that often, 1 s at least; 0: never */
+	/* run_observer.progress is called that often, 1 s at least; 0: never */
+	uint64_t progress_ns;
 	uint64_t duration_ns; /* of an attached one: then it is left; 0: until somebody says so */
 	bool is_natural; /* leave the program alone: with no_alloc and source "none", to time it */
 	const struct run_fact *facts; /* what else the trace is to say of the run */

@@ -14,7 +14,8 @@ MEMSIGHT, PROGRAM, CPP = sys.argv[1:4]
 checks = whole.Checks()
 # argument: the function that the only lines of the program's own are about
 STREAM = "_IO_|› (fputc|fgets|fwrite|getc|fputs)"  # buffers of streams that are still open
-LEAKS = {"file": "fopen", "setvbuf": "leak", "strdup": "strdup", "newlocale": "newlocale"}
+LEAKS = {"file": "fopen", "setvbuf": "leak", "strdup": "strdup", "newlocale": "newlocale",
+         "getaddrinfo": "getaddrinfo"}
 
 
 DEBUG = "/usr/lib/debug"
@@ -87,7 +88,7 @@ def check_without_debug(folder):
         print("not checked without debug information:", DEBUG, "cannot be hidden here")
     else:
         check_clean(folder, [PROGRAM])
-        for argument in ["strdup", "file"]:
+        for argument in ["strdup", "file", "getaddrinfo"]:
             check_leak(folder, argument, LEAKS[argument])
     hides_debug = False
 

@@ -4,6 +4,7 @@
  */
 #include <libintl.h>
 #include <locale.h>
+#include <netdb.h>
 #include <pthread.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -20,6 +21,15 @@ static void *wait_forever(void *unused)
 
 static void *volatile taken;
 
+/* Needs neither a network nor a server. */
+static struct addrinfo *look_up(void)
+{
+	const struct addrinfo hints = { .ai_flags = AI_CANONNAME };
+	struct addrinfo *found = NULL;
+
+	return getaddrinfo("localhost", NULL, &hints, &found) == 0 ? found : NULL;
+}
+
 static void leak(const char *what)
 {
 	FILE *file = NULL;
@@ -30,6 +40,8 @@ static void leak(const char *what)
 		setvbuf(stdout, malloc(5000), _IOFBF, 5000);
 	else if (strcmp(what, "strdup") == 0)
 		taken = strdup("of the program");
+	else if (strcmp(what, "getaddrinfo") == 0)
+		taken = look_up();
 	else if (strcmp(what, "newlocale") == 0)
 		taken = newlocale(LC_ALL_MASK, "C.UTF-8", (locale_t)0);
 }
@@ -43,6 +55,7 @@ int main(int argc, char **argv)
 	setlocale(LC_ALL, "C.UTF-8");
 	pthread_create(&thread, NULL, wait_forever, NULL);
 	getpwuid(0);
+	freeaddrinfo(look_up());
 	localtime(&now);
 	setenv("OF_VICTIM_KEPT", "1", 1);
 	taken = gettext("nothing translates this");
