@@ -20,8 +20,11 @@
 #define LEAST_OPEN	 0.001f /* of a sample's time: less is rounding */
 #define MAX_LOADS	 16u /* instructions of a window that load */
 #define MAX_TRIES	 12u /* of an instruction before it is left alone */
-#define TRY_AGAIN	 256u /* samples after which it is looked at once more */
+#define TRY_AGAIN	 16u /* samples after which it is looked at once more, then twice as many */
+#define MAX_DOUBLED	 4u
 #define LEARN_AGAIN	 512u /* samples after which it is found out anew what is of use */
+#define MAX_OPEN	 2u /* windows in which it was not enough, and twice as many each time */
+#define MAX_ANEW	 6u
 #define MAX_IN_ROUND	 2048u /* samples that are decoded */
 #define MAX_BYTES	 (UINT64_C(128) << 20) /* of the whole recording */
 #define MAX_HELD_BYTES	 (256u << 10) /* before they are handed on */
@@ -50,6 +53,7 @@ struct tried {
 	uint32_t next; /* of these, the one that is looked at */
 	uint16_t known; /* the struct known that has it, if it still does; 0: none */
 	uint8_t n; /* tries that were of no use */
+	uint8_t n_anew; /* times that it was found out anew as it was not enough */
 };
 
 /* An instruction where it was. */
@@ -59,6 +63,7 @@ struct known {
 	struct loads useful; /* of its window's loads */
 	struct load_plan plan;
 	uint64_t loop; /* the window's lowest address */
+	uint32_t n_open; /* windows that did not close with it */
 };
 
 /* Only where many of a program's samples are: to find out costs some 30 us. */
@@ -189,6 +194,14 @@ static bool hold(struct run_data *data, uint64_t address, uint64_t end,
 	return true;
 }
 
+static bool is_among(const struct loads *loads, uint64_t at)
+{
+	for (uint32_t i = 0; i < loads->n; i++)
+		if (loads->at[i] == at)
+			return true;
+	return false;
+}
+
 /* Whether the load of the window's instruction at hand is one that is answered. */
 static bool is_allowed(struct run_data *data, uint64_t address)
 {
@@ -197,9 +210,8 @@ static bool is_allowed(struct run_data *data, uint64_t address)
 	if (!loads || is_on_stack(data->sample, address))
 		return false;
 	uint64_t at = loads->is_variable ? address & ~UINT64_C(7) : data->window.end_ip;
-	for (uint32_t i = 0; i < loads->n; i++)
-		if (loads->at[i] == at)
-			return true;
+	if (is_among(loads, at))
+		return true;
 	if (!data->window_held.is_learning || loads->n == MAX_LOADS)
 		return false;
 	loads->at[loads->n++] = at;
@@ -564,9 +576,15 @@ static bool find_out(struct run_data *data, struct tried *tried)
 		know(data, tried, &useful);
 		return true;
 	}
-	/* What is of no use again and again is not looked at for a while. */
-	if (++tried->n >= MAX_TRIES)
-		tried->next = tried->n_samples + TRY_AGAIN;
+	/*
+	 * What is of no use again and again is not looked at for a while: a short one at first, as
+	 * other data may need it.
+	 */
+	if (++tried->n >= MAX_TRIES) {
+		tried->next = tried->n_samples + (TRY_AGAIN << (tried->n - MAX_TRIES));
+		if (tried->n == MAX_TRIES + MAX_DOUBLED)
+			tried->n--;
+	}
 	return false;
 }
 
@@ -600,16 +618,38 @@ static void load(struct run_data *data, struct known *known)
 	unresolved(data, &known->useful);
 	decode_set_ahead_only(data->decoder, false);
 	known->loop = held->head.loop;
+	known->n_open += !is_closed(data);
 	load_plan_learn(&known->plan, data->sample->regs, held->ranges, held->head.n_ranges);
+}
+
+/*
+ * What was enough for the sample that showed it was not for others, as their data takes another
+ * way: what one of these needs is read as well.
+ */
+static void find_more(struct run_data *data, struct tried *tried, const struct known *known)
+{
+	const struct loads before = known->useful;
+
+	if (!find_out(data, tried))
+		return;
+	struct loads *useful = &find_known(data, tried)->useful;
+	for (uint32_t i = 0; i < before.n && before.is_variable == useful->is_variable; i++)
+		if (!is_among(useful, before.at[i]) && useful->n < MAX_LOADS)
+			useful->at[useful->n++] = before.at[i];
 }
 
 static int look(struct run_data *data, struct tried *tried)
 {
-	bool is_known = tried->n_samples % LEARN_AGAIN && find_known(data, tried);
-
-	if (!is_known && !find_out(data, tried))
-		return 0;
 	struct known *known = find_known(data, tried);
+
+	if (known && known->n_open >= MAX_OPEN << tried->n_anew) {
+		known->n_open = 0;
+		tried->n_anew += tried->n_anew < MAX_ANEW;
+		find_more(data, tried, known);
+	} else if ((!known || tried->n_samples % LEARN_AGAIN == 0) && !find_out(data, tried)) {
+		return 0;
+	}
+	known = find_known(data, tried);
 	if (tried->n_samples % CHECK_EVERY == 0 || !take_told(data, known))
 		load(data, known);
 	return data->window_held.head.n_ranges ? keep(data) : 0;
