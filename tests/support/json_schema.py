@@ -25,6 +25,8 @@ def of_object(value, schema, root, place):
             yield from problems(part, properties[name], root, f"{place}.{name}")
         elif schema.get("additionalProperties", True) is False:
             yield f"{place} has an unknown {name}"
+        elif isinstance(schema.get("additionalProperties"), dict):
+            yield from problems(part, schema["additionalProperties"], root, f"{place}.{name}")
 
 
 def of_array(value, schema, root, place):
@@ -65,3 +67,10 @@ def check(checks, value, name):
     """As checks.that() for a schema of that name."""
     wrong = list(problems(value, json.loads((FOLDER / f"{name}.json").read_text())))
     checks.that(not wrong, f"{name}: {wrong[:5]}")
+
+
+def check_report(checks, rows, name):
+    """The same for a report's rows, of which there must be some."""
+    root = json.loads((FOLDER / "reports.json").read_text())
+    wrong = list(problems(rows, root["$defs"][name], root, name))
+    checks.that(rows and not wrong, f"{name}: {rows[:2]}: {wrong[:5]}")

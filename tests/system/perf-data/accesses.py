@@ -7,6 +7,7 @@ import sys
 import tempfile
 
 import encode as e
+import json_schema
 import whole
 
 memsight, part = sys.argv[1], sys.argv[2]
@@ -23,7 +24,10 @@ def word(op, number, lvl=2, snoop=2, tlb=2 | 8 | 16, lock=0, remote=0, hops=0):
 
 
 def report(path, kind):
-    return json.loads(whole.run([memsight, "report", path, "--" + kind, "--format", "json"]))
+    rows = json.loads(whole.run([memsight, "report", path, "--" + kind, "--format", "json"]))
+    if rows and kind in ["accesses", "locality"]:
+        json_schema.check_report(checks, rows, kind)
+    return rows
 
 
 def analyzed(path):

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 
+import json_schema
 import whole
 
 MEMSIGHT, EXAMPLE, TRACED = sys.argv[1], os.path.abspath(sys.argv[2]), os.path.abspath(sys.argv[3])
@@ -220,6 +221,7 @@ def check_bare(home):
     rows = json.loads(whole.run([MEMSIGHT, "report", "--overhead", "--format", "json", path]))
     checks.that([(row["run"], row["against"], row["pairs"], row["wall_ratio"]) for row in rows] ==
                 [("lu.A.hms", "DR", 3, 1.5)], f"pairs with the dry mode: {rows}")
+    json_schema.check_report(checks, rows, "overhead")
     odd = Folder(home, "x.y.1")
     done = whole.Outcome([MEMSIGHT, "analyze", odd.path])
     checks.that(done.status == 1 and len(done.messages.splitlines()) == 1,

@@ -15,6 +15,9 @@ import whole
 MEMSIGHT, EXAMPLE, TREE, PAGE = sys.argv[1:5]
 checks = whole.Checks()
 
+# What asks for the report of a schema, where it is not the option of its name.
+OPTIONS = {"summary": [], "cold-for": ["--cold=1s"]}
+
 # DuckDB as npm's package @duckdb/node-api has it.
 NODE = """const { DuckDBInstance } = require('@duckdb/node-api');
 (async () => {
@@ -86,7 +89,7 @@ def check_schemas(db):
     with open(json_schema.FOLDER / "reports.json", encoding="utf-8") as file:
         schema = json.load(file)
     for name, part in schema["$defs"].items():
-        option = [] if name == "summary" else ["--" + name]
+        option = OPTIONS.get(name, ["--" + name])
         rows = json.loads(
             whole.run([MEMSIGHT, "report", db.path, *option, "--format", "json"]))
         problems = list(json_schema.problems(rows, part, schema, name))
@@ -97,6 +100,34 @@ def check_schemas(db):
     rows = json.loads(
         whole.run([MEMSIGHT, "diff", db.path, db.path, "--by", "peak", "--format", "json"]))
     json_schema.check(checks, rows, "diff")
+    for words in [["query", db.path, "SELECT * FROM site"],
+                  ["query", db.path, "SELECT 1.5 AS a, 'b' AS b, NULL AS c"],
+                  ["export", db.path, "--view", "timeline"]]:
+        rows = json.loads(whole.run([MEMSIGHT, *words, "--format", "json"]))
+        json_schema.check(checks, rows, "query")
+        checks.that(rows, f"{words}: no rows")
+
+
+def check_all_have_one():
+    text = whole.run([MEMSIGHT, "report", "--help"]).split("Selection:")[0]
+    names = set(re.findall(r"^ +--([a-z-]+) ", text, re.MULTILINE))
+    names -= {"full", "full-names", "fail", "findings"}  # findings.json
+    with open(json_schema.FOLDER / "reports.json", encoding="utf-8") as file:
+        known = set(json.load(file)["$defs"])
+    checks.that(names and names <= known, f"reports without a schema: {names - known}")
+
+
+def check_pages():
+    """Touched and written pages of a program that leaves 16 MiB alone for 1.5 s."""
+    lazy = 'my $x = "a" x (1 << 24); select undef, undef, undef, 1.5; print length $x'
+    db = whole.Recording(MEMSIGHT, ["perl", "-e", lazy], ["-q", "--source", "pages"])
+    for name in ["working-set", "untouched", "written", "cold-for"]:
+        option = OPTIONS.get(name, ["--" + name])
+        rows = json.loads(whole.run([MEMSIGHT, "report", db.path, *option, "--format", "json"]))
+        if rows or name == "working-set":
+            json_schema.check_report(checks, rows, name)
+        else:  # no rights, or an older kernel
+            print(f"not checked: {name}, of which there is nothing here")
 
 
 def main():
@@ -104,6 +135,8 @@ def main():
     with open(PAGE, encoding="utf-8") as file:
         check_recipes(db, file.read())
     check_schemas(db)
+    check_all_have_one()
+    check_pages()
     other = whole.Recording(MEMSIGHT, [EXAMPLE, os.path.dirname(TREE) + "/common", "1000"],
                             ["-q", "--source", "none"])
     rows = json.loads(whole.run([MEMSIGHT, "diff", db.path, other.path, "--format", "json"]))

@@ -2,9 +2,11 @@
 """Accesses whose number is known, by debug registers: variables, threads, a late library, an object
 with a name, a function's block, a fork, and the bound of the rate. Arguments: memsight, the victim,
 the library."""
+import json
 import subprocess
 import sys
 
+import json_schema
 from whole import Checks, Recording, environment, run, skip
 
 COUNTS = """SELECT target, n_reads, n_writes, n_updates, n_unknown FROM watch
@@ -111,6 +113,8 @@ def check_hot(checks, memsight, victim):
     report = run([memsight, "report", recording.path, "--watched", "--format", "csv"]).splitlines()
     lines = [line for line in report if line.startswith("--watch-hot") and ",shared," in line]
     checks.that(len(lines) == 1, "one line of the report: %s" % lines)
+    rows = json.loads(run([memsight, "report", recording.path, "--watched", "--format", "json"]))
+    json_schema.check_report(checks, rows, "watched")
 
 
 def check_messages(checks, memsight, victim):

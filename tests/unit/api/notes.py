@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """What a program tells by memsight.h arrives in the database, with exact counts. Arguments:
 memsight, the victim."""
+import json
 import re
 import subprocess
 import sys
 
+import json_schema
 from whole import Checks, Recording, environment
 
 FAULTS = """
@@ -74,6 +76,8 @@ def check_regions(memsight, victim):
     equal([name for name, in recording.ask("SELECT name FROM mark ORDER BY time_ns")],
           ["begin", "end"], "marks")
     equal(recording.losses(), {("memsight.h", "pops of regions without a push"): 2}, "losses")
+    rows = json.loads(report(memsight, recording, "--marks", "--format", "json"))
+    json_schema.check_report(checks, rows, "marks")
     text = report(memsight, recording, "--regions")
     checks.that(re.search(r"^ +20 +0 .* 100 +9.77 KiB +9.77 KiB +\d+ +work / part$", text,
                           re.MULTILINE), "the report names the path:\n" + text)

@@ -2,6 +2,7 @@
 """Windows, and a recording that is asked from outside. Arguments: memsight, the victim."""
 import csv
 import io
+import json
 import os
 import re
 import signal
@@ -10,6 +11,7 @@ import sys
 import tempfile
 import time
 
+import json_schema
 import whole
 
 MEMSIGHT, VICTIM = map(os.path.abspath, sys.argv[1:3])
@@ -140,7 +142,13 @@ def check_windows(folder):
                              stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, check=False)
     checks.that(refused.returncode == 1 and f"windows 1 to {len(found)}" in refused.stderr,
                 f"window 9: {refused.stderr}")
+    check_list(cut)
     check_page(cut, found[-1])
+
+
+def check_list(trace):
+    rows = json.loads(whole.run([MEMSIGHT, "report", trace, "--window-list", "--format", "json"]))
+    json_schema.check_report(checks, rows, "window-list")
 
 
 def check_page(trace, window):
