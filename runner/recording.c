@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,6 +118,35 @@ int recording_init(struct recording *ret_recording)
 	/* Only programs that cannot see the folder need this one: its failure is no failure. */
 	listen_at(recording.socket_path, 1, &recording.listen_fds[1]);
 	*ret_recording = recording;
+	return 0;
+}
+
+int recording_listen_for(struct recording *recording, pid_t pid)
+{
+	struct stat our_status, their_status;
+	char path[64];
+	int err, fd = -1;
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)pid);
+	auto_close int theirs = open(path, O_RDONLY | O_CLOEXEC);
+	auto_close int ours = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+
+	if (theirs < 0 || ours < 0 || fstat(theirs, &their_status) < 0 ||
+	    fstat(ours, &our_status) < 0)
+		return -errno;
+	if (their_status.st_ino == our_status.st_ino)
+		return 0;
+	if (setns(theirs, CLONE_NEWNET) < 0)
+		return -errno;
+	err = listen_at(recording->socket_path, 1, &fd);
+	if (setns(ours, CLONE_NEWNET) < 0)
+		err = -errno;
+	if (err < 0) {
+		cleanup_close(&fd);
+		return err;
+	}
+	cleanup_close(&recording->listen_fds[1]);
+	recording->listen_fds[1] = fd;
 	return 0;
 }
 

@@ -45,6 +45,13 @@ void recording_empty(int dir_fd);
 int recording_sweep(const char *base);
 
 /*
+ * Have the abstract name where a process looks for it: containers have a network of their own. For
+ * the administrator; before anybody was accepted, and while no other thread runs. 0 or a negative
+ * errno: it is where it was.
+ */
+int recording_listen_for(struct recording *recording, pid_t pid);
+
+/*
  * Take the next waiting connection of either socket: non-blocking, close-on-exec. Returns a file
  * descriptor, or a negative errno (-EAGAIN: nobody waits).
  */

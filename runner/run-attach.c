@@ -85,6 +85,8 @@ int run_attach_prepare(struct run *run)
 	run->launch.pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (run->launch.pidfd < 0)
 		return run_fail(run, -errno, "there is no process %d", (int)pid);
+	/* Where that fails it may find the socket by its path; if not, that is said. */
+	recording_listen_for(&run->recording, pid);
 	run->order = (struct attach_order){
 		.pid = pid,
 		.started = run->order.started,

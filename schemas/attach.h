@@ -40,11 +40,15 @@ struct attach_call {
 	uint32_t n_slots; /* places in tables that lead to us, or did */
 	int32_t result; /* 0 or a negative errno */
 	char socket[ATTACH_SOCKET_BYTES]; /* ATTACH_BEGIN: as MEMSIGHT_RECORDING */
+	/* ATTACH_BEGIN: what ta_sandbox_take() wants of filters of seccomp(2), and how many. */
+	uint64_t filters;
+	uint32_t n_filters;
 	/* ATTACH_HEADS: */
+	uint32_t most_heads; /* that fit into the list */
 	uint64_t first; /* the first chunk */
 	uint64_t end; /* of the memory that may be read */
 	uint64_t heads; /* address of a list of struct attach_head, of neighbours */
-	uint32_t most_heads; /* that fit into it */
 	uint32_t n_heads; /* that were copied; the last one may be no chunk */
+	uint32_t padding;
 };
-_Static_assert(sizeof(struct attach_call) == 64 + ATTACH_SOCKET_BYTES, "it is shared");
+_Static_assert(sizeof(struct attach_call) == 80 + ATTACH_SOCKET_BYTES, "it is shared");

@@ -26,27 +26,32 @@ static bool is_readable(uintptr_t start, size_t n_bytes)
 	return true;
 }
 
+/* NULL: there is no memory. */
+static struct ta_sandbox_filter *make_filter(const struct sock_filter *code, uint32_t n)
+{
+	size_t code_bytes = n * sizeof(*code);
+	struct ta_sandbox_filter *filter;
+	long memory = ta_map_private(sizeof(*filter) + code_bytes);
+
+	if (memory < 0)
+		return NULL;
+	filter = (struct ta_sandbox_filter *)memory;
+	filter->n = n;
+	memcpy(filter->code, code, code_bytes);
+	return filter;
+}
+
 /* NULL: the kernel will refuse it, or there is no memory. */
 static struct ta_sandbox_filter *copy_filter(uintptr_t address)
 {
 	const struct sock_fprog *program = (const struct sock_fprog *)address;
-	struct ta_sandbox_filter *filter;
-	size_t code_bytes;
-	long memory;
 
 	if (!is_readable(address, sizeof(*program)) || program->len == 0 ||
 	    program->len > BPF_MAXINSNS)
 		return NULL;
-	code_bytes = program->len * sizeof(struct sock_filter);
-	if (!is_readable((uintptr_t)program->filter, code_bytes))
+	if (!is_readable((uintptr_t)program->filter, program->len * sizeof(struct sock_filter)))
 		return NULL;
-	memory = ta_map_private(sizeof(*filter) + code_bytes);
-	if (memory < 0)
-		return NULL;
-	filter = (struct ta_sandbox_filter *)memory;
-	filter->n = program->len;
-	memcpy(filter->code, program->filter, code_bytes);
-	return filter;
+	return make_filter(program->filter, program->len);
 }
 
 /* Without it a handler cannot end: no more samples by signal. */
@@ -145,4 +150,37 @@ void ta_sandbox_end(const struct ta_sandbox_change *change, bool is_done)
 		ta_tls.is_sealed = false; /* the next event makes the thread fit the state */
 	else
 		ta_image.clock = RING_CLOCK_TICKS;
+}
+
+/* ---- What was there before us ---- */
+
+int ta_sandbox_take(const uint64_t *filters, uint32_t n)
+{
+	for (; n > 0; n--) {
+		uint32_t n_codes = (uint32_t)*filters++;
+		struct ta_sandbox_filter *filter =
+			make_filter((const struct sock_filter *)filters, n_codes);
+
+		if (!filter) {
+			ta_sandbox_forget();
+			return -ENOMEM;
+		}
+		filters += n_codes;
+		filter->next = atomic_load(&ta_sandbox_filters);
+		atomic_store(&ta_sandbox_filters, filter);
+		atomic_store(&ta_sandbox_is_on, true);
+	}
+	return 0;
+}
+
+void ta_sandbox_forget(void)
+{
+	struct ta_sandbox_filter *filter = atomic_exchange(&ta_sandbox_filters, NULL), *next;
+
+	atomic_store(&ta_sandbox_is_on, false);
+	for (; filter; filter = next) {
+		next = filter->next;
+		ta_syscall(SYS_munmap, (long)filter,
+			   (long)(sizeof(*filter) + filter->n * sizeof(*filter->code)), 0, 0, 0, 0);
+	}
 }

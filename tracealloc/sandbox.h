@@ -29,6 +29,13 @@ struct ta_sandbox_change ta_sandbox_begin(long number, const unsigned long argum
 /* After it: forget what the kernel has refused. Keeps errno. */
 void ta_sandbox_end(const struct ta_sandbox_change *change, bool is_done);
 
+/*
+ * Obey filters that were there before us: n of them, behind each other, each a word of 8 bytes with
+ * its number of instructions, and these. 0 or a negative errno. Forgetting them is for the end.
+ */
+int ta_sandbox_take(const uint64_t *filters, uint32_t n);
+void ta_sandbox_forget(void);
+
 /* May a thread of this image wait for the collector? */
 bool ta_sandbox_may_wait(void);
 

@@ -8,6 +8,7 @@
 #include "tracealloc/hooks/real.h"
 #include "tracealloc/image.h"
 #include "tracealloc/late.h"
+#include "tracealloc/sandbox.h"
 #include "tracealloc/stack/module.h"
 #include "tracealloc/stack/symbol.h"
 
@@ -40,9 +41,13 @@ static long begin(struct attach_call *call)
 		ta_module_check_gone();
 		ta_module_forked();
 	}
+	r = ta_sandbox_take((const uint64_t *)(uintptr_t)call->filters, call->n_filters);
+	if (r < 0)
+		return r;
 	memcpy(ta_told.socket, call->socket, sizeof(call->socket));
 	r = ta_image_attach_late();
 	if (r < 0) {
+		ta_sandbox_forget();
 		memset(ta_told.socket, 0, sizeof(ta_told.socket));
 		return r;
 	}
@@ -87,6 +92,7 @@ static long end(struct attach_call *call)
 	if (process)
 		atomic_store_explicit(&process->state, RING_PROCESS_ENDED, memory_order_release);
 	ta_chunk_unmap();
+	ta_sandbox_forget();
 	memset(&ta_image, 0, sizeof(ta_image));
 	memset(ta_told.socket, 0, sizeof(ta_told.socket));
 	return 0;

@@ -16,6 +16,7 @@
 #include "common/cleanup.h"
 #include "common/io.h"
 #include "runner/attach/crowd.h"
+#include "runner/attach/filters.h"
 #include "runner/attach/modules.h"
 #include "schemas/attach.h"
 #include "schemas/recording.h"
@@ -42,6 +43,7 @@ struct entry {
 	struct remote_loan loan;
 	bool has_loan;
 	uintptr_t function; /* the library's entry */
+	struct filters filters;
 	struct heap_walk walk;
 	struct attach_head heads[MOST_HEADS]; /* of its chunks, as they come */
 	bool has_failed; /* to read them */
@@ -301,6 +303,7 @@ static void finish(struct entry *entry)
 	remote_release(&entry->guest);
 	safety_destroy(entry->safety);
 	remote_modules_finish(&entry->modules);
+	filters_finish(&entry->filters);
 	heap_walk_finish(&entry->walk);
 }
 
@@ -403,6 +406,12 @@ static int open_by_memory(struct entry *entry)
 
 	if (r == 0 && (!make || !close))
 		r = -ENOSYS;
+	if (r == 0 && !filters_allow_memory_files(&entry->filters))
+		return fail(
+			entry, -EPERM,
+			"process %d has a seccomp filter that forbids memfd_create, by which the "
+			"recording library would get in: make %s readable there",
+			(int)entry->pid, entry->order->library);
 	if (r == 0)
 		r = call(entry, make, (const uint64_t[6]){ entry->loan.stack, MFD_CLOEXEC }, &fd);
 	if (r < 0 || (int)fd < 0)
@@ -501,8 +510,17 @@ static int step(struct entry *entry, struct attach_call *request)
 
 static int begin(struct entry *entry)
 {
-	struct attach_call request = { .step = ATTACH_BEGIN };
+	struct attach_call request = {
+		.step = ATTACH_BEGIN,
+		.filters = entry->loan.stack + MAX_TEXT,
+		.n_filters = entry->filters.n,
+	};
+	int r = remote_write(entry->pid, request.filters, entry->filters.words,
+			     entry->filters.n_words * sizeof(*entry->filters.words));
 
+	if (r < 0)
+		return fail(entry, r, "cannot write to process %d: %s", (int)entry->pid,
+			    strerror(-r));
 	snprintf(request.socket, sizeof(request.socket), "%s", entry->order->socket);
 	return step(entry, &request);
 }
@@ -651,15 +669,61 @@ static void hand_over_blocks(struct entry *entry)
 
 /* ---- In and out ---- */
 
+/* A call that is forbidden may end it. */
+static int check_filters(struct entry *entry)
+{
+	int r = filters_read(&entry->guest, &entry->filters);
+	const char *name = r == 0 ? filters_forbidden(&entry->filters) : NULL;
+
+	if (r < 0)
+		return fail(entry, r,
+			    "process %d has a seccomp filter that cannot be read: %s (it takes "
+			    "CAP_SYS_ADMIN outside of containers)",
+			    (int)entry->pid, strerror(-r));
+	if (!filters_allow_restart(&entry->filters))
+		remote_begin_again(&entry->guest);
+	if (name)
+		return fail(
+			entry, -EPERM,
+			"process %d has a seccomp filter that forbids %s, which attaching needs: "
+			"permit it, or start it by `memsight record'",
+			(int)entry->pid, name);
+	if (entry->filters.n_words * sizeof(*entry->filters.words) > ARENA_BYTES - MAX_TEXT)
+		return fail(entry, -E2BIG, "process %d has too many seccomp filters (%u)",
+			    (int)entry->pid, entry->filters.n);
+	entry->place.has_filter = !filters_allow_none(&entry->filters);
+	return 0;
+}
+
+static int search_guest(struct entry *entry, uint64_t deadline_ns)
+{
+	int r = crowd_find_guest(&entry->crowd, entry->pid, entry->safety, deadline_ns,
+				 &entry->guest);
+
+	if (r < 0 && entry->crowd.takes_no_timed && entry->crowd.verdict == SAFETY_GOOD)
+		return fail(
+			entry, r,
+			"all threads of process %d wait with a timeout, which its seccomp filter "
+			"lets nobody go on with: --timeout gives it more time",
+			(int)entry->pid);
+	return r < 0 ? fail_crowd(entry, r) : 0;
+}
+
 static int find_guest(struct entry *entry, uint64_t deadline_ns)
 {
 	int r = look(entry);
 
+	if (r == 0)
+		r = search_guest(entry, deadline_ns);
+	if (r == 0)
+		r = check_filters(entry);
+	if (r == 0 && entry->place.has_filter && remote_is_timed(&entry->guest)) {
+		remote_release(&entry->guest);
+		entry->crowd.takes_no_timed = true;
+		r = search_guest(entry, deadline_ns);
+	}
 	if (r < 0)
 		return r;
-	r = crowd_find_guest(&entry->crowd, entry->pid, entry->safety, deadline_ns, &entry->guest);
-	if (r < 0)
-		return fail_crowd(entry, r);
 	if (entry->order->started && attach_started(entry->pid) != entry->order->started)
 		return fail(entry, -ESRCH, "process %d has ended; another one has its number now",
 			    (int)entry->pid);

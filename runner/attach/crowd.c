@@ -1,8 +1,6 @@
 #include "runner/attach/crowd.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -33,33 +31,6 @@ static uint64_t spent_ns(pid_t pid)
 	if (clock_getcpuclockid(pid, &clock) == 0)
 		clock_gettime(clock, &spent);
 	return (uint64_t)spent.tv_sec * 1000000000u + (uint64_t)spent.tv_nsec;
-}
-
-static void close_folder(DIR **folder)
-{
-	if (*folder)
-		closedir(*folder);
-}
-
-/* Call for each thread that /proc has now; stops when that returns < 0. */
-static int each_task(pid_t pid, int (*call)(void *user, pid_t tid), void *user)
-{
-	__attribute__((cleanup(close_folder))) DIR *folder = NULL;
-	const struct dirent *entry;
-	char path[64];
-	int r = 0;
-
-	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-	folder = opendir(path);
-	if (!folder)
-		return errno == ENOENT ? -ESRCH : -errno;
-	while (r >= 0 && (entry = readdir(folder))) {
-		pid_t tid = atoi(entry->d_name);
-
-		if (tid > 0)
-			r = call(user, tid);
-	}
-	return r < 0 ? r : 0;
 }
 
 /* Is that why it cannot be seized? One on its way out gives EPERM. */
@@ -157,7 +128,7 @@ static int stand_all(struct crowd *crowd, const struct remote_thread *kept, uint
 	do {
 		gathering.n_before = crowd->n;
 		gathering.next = 0;
-		r = each_task(crowd->pid, gather, &gathering);
+		r = image_each_thread(crowd->pid, gather, &gathering);
 		if (r < 0)
 			return r;
 		if (!crowd->stopped_ns)
@@ -309,7 +280,8 @@ static int try_guest(void *user, pid_t tid)
 		return 0;
 	}
 	verdict = thread.is_frozen ? SAFETY_IN_LIBC : safety_judge(search->safety, &thread, NULL);
-	if (verdict == SAFETY_GOOD && (search->takes_any || remote_is_waiting(&thread))) {
+	if (verdict == SAFETY_GOOD && (search->takes_any || remote_is_waiting(&thread)) &&
+	    !(search->crowd->takes_no_timed && remote_is_timed(&thread))) {
 		*search->guest = thread;
 		search->is_found = true;
 		return -ECANCELED;
@@ -328,9 +300,9 @@ int crowd_find_guest(struct crowd *crowd, pid_t pid, struct safety *safety, uint
 	struct search search = { .crowd = crowd, .safety = safety, .guest = ret_guest };
 	int r = 0;
 
-	*crowd = (struct crowd){ .pid = pid };
+	*crowd = (struct crowd){ .pid = pid, .takes_no_timed = crowd->takes_no_timed };
 	while (r == 0) {
-		r = each_task(pid, try_guest, &search);
+		r = image_each_thread(pid, try_guest, &search);
 		if (search.is_found)
 			return 0;
 		if (r == 0 && search.takes_any && remote_now_ns() > deadline_ns)

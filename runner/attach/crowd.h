@@ -11,6 +11,7 @@ struct crowd {
 	struct remote_thread *threads;
 	size_t n;
 	bool may_trap; /* set by the caller of crowd_stop(): a stray SIGTRAP does no harm */
+	bool takes_no_timed; /* set by the caller of crowd_find_guest(): see remote_is_timed() */
 	uint64_t stopped_ns; /* CLOCK_MONOTONIC: since then none runs */
 	enum safety_verdict verdict; /* of a thread that did not come to a good place in time */
 	pid_t culprit; /* that thread; 0: none */

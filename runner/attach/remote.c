@@ -84,6 +84,24 @@ bool remote_is_waiting(const struct remote_thread *thread)
 		result == -ERESTART_RESTARTBLOCK || result == -EINTR);
 }
 
+bool remote_is_timed(const struct remote_thread *thread)
+{
+	return (long long)thread->registers.orig_rax >= 0 &&
+	       (long long)thread->registers.rax == -ERESTART_RESTARTBLOCK;
+}
+
+void remote_begin_again(struct remote_thread *thread)
+{
+	struct user_regs_struct *registers = &thread->registers;
+
+	if (!remote_is_timed(thread))
+		return;
+	registers->rax = registers->orig_rax;
+	registers->rip -= 2;
+	registers->orig_rax = -1ull;
+	ptrace(PTRACE_SETREGS, thread->tid, NULL, registers);
+}
+
 /*
  * Trap a thread at an instruction: by an event of perf, which goes with its owner; a debug register
  * of ptrace's would stay. A trap whose signal is blocked does not stop it: its signal is opened.
@@ -559,6 +577,17 @@ int remote_give_back(struct remote_loan *loan)
 }
 
 #else /* other processors */
+
+bool remote_is_timed(const struct remote_thread *thread)
+{
+	(void)thread;
+	return false;
+}
+
+void remote_begin_again(struct remote_thread *thread)
+{
+	(void)thread;
+}
 
 bool remote_is_waiting(const struct remote_thread *thread)
 {

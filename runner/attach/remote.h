@@ -37,7 +37,7 @@ struct remote_thread {
 struct remote_place {
 	uintptr_t return_at; /* libc's code to which handlers of signals return (__restore_rt) */
 	uintptr_t map, unmap; /* functions of libc */
-	bool has_filter; /* seccomp looks at its system calls */
+	bool has_filter; /* of seccomp, which ends it for a call that is not made */
 	int64_t errno_offset; /* of errno, from the thread pointer */
 };
 
@@ -99,6 +99,15 @@ void remote_release(struct remote_thread *thread);
 
 /* Does it stand in a system call that waits, which our stop has interrupted? */
 bool remote_is_waiting(const struct remote_thread *thread);
+
+/*
+ * Is it a call whose rest of time the kernel keeps for it (nanosleep, poll ...)? It is forgotten
+ * where place.has_filter.
+ */
+bool remote_is_timed(const struct remote_thread *thread);
+
+/* Have such a call begin again, with its whole time: a filter may end what goes on with it. */
+void remote_begin_again(struct remote_thread *thread);
 
 /* Bytes of its memory. 0 or a negative errno; all or nothing is told. */
 int remote_read(pid_t pid, uintptr_t from, void *to, size_t n_bytes);

@@ -4,6 +4,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -309,15 +310,52 @@ static int check_status(pid_t pid, const char *status, char message[ATTACH_MESSA
 	if (state[0] == 'T')
 		return say(message, -EAGAIN, "process %d is stopped: `kill -CONT %d' lets it go on",
 			   (int)pid, (int)pid);
-	if (status_number(status, "\nSeccomp:"))
-		return say(message, -EPERM,
-			   "process %d has a seccomp filter, which may end it for a call of ours: "
-			   "`memsight record' starts it recorded",
-			   (int)pid);
 	if (strstr(features, "shstk"))
 		return say(message, -ENOTSUP,
 			   "process %d has a shadow stack (CET): start it without "
 			   "(GLIBC_TUNABLES=glibc.cpu.x86_shstk=off)",
+			   (int)pid);
+	return 0;
+}
+
+struct confined {
+	struct image_confinement first;
+	pid_t pid;
+	pid_t other; /* a thread with other filters than the first one; 0: none */
+};
+
+static int compare_filters(void *user, pid_t tid)
+{
+	struct confined *confined = user;
+	struct image_confinement its = image_confinement(tid);
+
+	if ((its.mode != confined->first.mode || its.n_filters != confined->first.n_filters) &&
+	    !image_is_zombie(tid))
+		confined->other = tid;
+	return confined->other ? -ECANCELED : 0;
+}
+
+/* What they permit is asked when we are its tracer. */
+static int check_filters(pid_t pid, char message[ATTACH_MESSAGE_BYTES])
+{
+	struct confined confined = { .first = image_confinement(pid), .pid = pid };
+
+	if (confined.first.mode == SECCOMP_MODE_STRICT)
+		return say(message, -EPERM,
+			   "process %d has confined itself to read and write (seccomp, strict)",
+			   (int)pid);
+	image_each_thread(pid, compare_filters, &confined);
+	if (confined.other)
+		return say(
+			message, -EPERM,
+			"thread %d of process %d has other seccomp filters than its first thread: "
+			"`memsight record' starts it recorded",
+			(int)confined.other, (int)pid);
+	if (confined.first.mode && geteuid() != 0)
+		return say(message, -EPERM,
+			   "process %d has a seccomp filter, which may end it for a call of ours; "
+			   "attach as root, who may read what it permits, or start it by "
+			   "`memsight record'",
 			   (int)pid);
 	return 0;
 }
@@ -339,6 +377,8 @@ int attach_check(pid_t pid, char message[ATTACH_MESSAGE_BYTES])
 	if (r < 0)
 		return say(message, -ESRCH, "there is no process %d", (int)pid);
 	r = check_status(pid, status, message);
+	if (r == 0)
+		r = check_filters(pid, message);
 	if (r == 0)
 		r = check_program(pid, message);
 	return r == 0 ? check_memory(pid, message) : r;

@@ -81,6 +81,42 @@ pid_t image_parent_pid(pid_t pid)
 	return status ? status_number(status, "\nPPid:") : 0;
 }
 
+struct image_confinement image_confinement(pid_t tid)
+{
+	auto_free char *status = read_proc(tid, "status", NULL);
+
+	if (!status)
+		return (struct image_confinement){ 0, 0 };
+	return (struct image_confinement){ status_number(status, "\nSeccomp:"),
+					   status_number(status, "\nSeccomp_filters:") };
+}
+
+static void close_folder(DIR **folder)
+{
+	if (*folder)
+		closedir(*folder);
+}
+
+int image_each_thread(pid_t pid, int (*call)(void *user, pid_t tid), void *user)
+{
+	__attribute__((cleanup(close_folder))) DIR *folder = NULL;
+	const struct dirent *entry;
+	char path[64];
+	int r = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	folder = opendir(path);
+	if (!folder)
+		return errno == ENOENT ? -ESRCH : -errno;
+	while (r >= 0 && (entry = readdir(folder))) {
+		pid_t tid = atoi(entry->d_name);
+
+		if (tid > 0)
+			r = call(user, tid);
+	}
+	return r < 0 ? r : 0;
+}
+
 long image_count_threads(pid_t pid)
 {
 	auto_free char *status = read_proc(pid, "status", NULL);
@@ -351,12 +387,6 @@ static bool descends_from(pid_t pid, pid_t ancestor)
 		pid = image_parent_pid(pid);
 	}
 	return false;
-}
-
-static void close_folder(DIR **folder)
-{
-	if (*folder)
-		closedir(*folder);
 }
 
 pid_t image_find_ns_pid(pid_t ancestor, pid_t ns_pid)

@@ -78,6 +78,19 @@ bool image_is_ending(pid_t pid);
 /* Whether it is the number of a process that is there, and not that of a further thread of one. */
 bool image_is_process(pid_t pid);
 
+/* What seccomp(2) does to a process or thread. */
+struct image_confinement {
+	int mode; /* 0: nothing, 1: strict, 2: filters */
+	int n_filters; /* 0 where the kernel does not count them (before 5.9) */
+};
+struct image_confinement image_confinement(pid_t tid);
+
+/*
+ * Call for each thread that /proc has now; ends when that returns < 0, and returns that. -ESRCH:
+ * the process is gone.
+ */
+int image_each_thread(pid_t pid, int (*call)(void *user, pid_t tid), void *user);
+
 /* How many threads a process has, one that was its first and has ended among them; 0: gone. */
 long image_count_threads(pid_t pid);
 

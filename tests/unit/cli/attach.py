@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Processes that are attached to, and left again. Arguments: memsight, the victim, its library, the
-victim that waits, how many times it is attached to in a row."""
+victim that waits, the one that confines itself, how many times one is attached to in a row."""
 import os
 import re
 import signal
@@ -11,8 +11,8 @@ import time
 
 import whole
 
-MEMSIGHT, VICTIM, LIBRARY, WAITING = map(os.path.abspath, sys.argv[1:5])
-CYCLES = int(sys.argv[5])
+MEMSIGHT, VICTIM, LIBRARY, WAITING, CONFINED = map(os.path.abspath, sys.argv[1:6])
+CYCLES = int(sys.argv[6])
 WAIT_S, WAITED_S = 6, 3.5
 checks = whole.Checks()
 N_OLD, OLD_BYTES = 100, 777
@@ -26,7 +26,7 @@ class Victim:
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         env=whole.environment(), text=True)
         self.pid = self.process.pid
-        self.answer()
+        self.hello = self.answer()
 
     def answer(self):
         return self.process.stdout.readline().strip()
@@ -255,6 +255,44 @@ def check_waits(folder):
             checks.that(float(seconds) < WAIT_S + WAITED_S - 0.5, f"{call} after {seconds} s")
 
 
+def attach_confined(folder, *command):
+    """What memsight says of a program that must not notice; None where no filter can be had."""
+    victim = Victim(command)
+    if victim.process.poll() is not None or victim.hello != "ready":
+        victim.process.kill()
+        victim.process.communicate()
+        return None
+    attached = Attached(victim, folder)
+    said = attached.first
+    if "recording" in said:
+        checks.that(victim.ask("mark") == "marked", f"{command}: no mark")
+        checks.that(attached.leave() == 0, f"{command}: {attached.rest}")
+        n = of_size(attached.database(), MARK_BYTES)
+        checks.that(n == N_MARKED, f"{command}: {n} of {N_MARKED} blocks")
+    else:
+        attached.wait()
+    victim.end()
+    return said
+
+
+def check_confined(folder):
+    """Filters of seccomp: what they permit is asked before it is done."""
+    said = attach_confined(folder, CONFINED, "errno")
+    if said is None or "cannot be read" in said:
+        print("not measured: filters of seccomp", said)
+    elif os.geteuid() != 0:
+        checks.that("attach as root" in said, f"a filter: {said}")
+    else:
+        checks.that("memsight: recording" in said, f"a filter of errors: {said}")
+        said = attach_confined(folder, CONFINED, "kill")
+        checks.that("memsight: recording" in said, f"a filter that kills: {said}")
+        for number, name in ("41", "forbids socket"), ("219", "forbids restart_syscall"):
+            said = attach_confined(folder, CONFINED, "kill", number)
+            checks.that(name in said, f"without {number}: {said}")
+        said = attach_confined(folder, "unshare", "--net", CONFINED, "errno")
+        checks.that(said is None or "memsight: recording" in said, f"another network: {said}")
+
+
 def check_other_ways(folder):
     """`record -p` is the same, and of several processes of one name the rank tells which."""
     rank = str(os.getpid())
@@ -307,6 +345,7 @@ def main():
         check_ends(folder)
         check_refusals(folder)
         check_waits(folder)
+        check_confined(folder)
         check_other_ways(folder)
         check_cycles(folder)
     checks.end()
