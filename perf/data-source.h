@@ -98,5 +98,13 @@ struct data_source {
 
 void data_source_decode(uint64_t word, struct data_source *ret_source);
 
+/* Whether an access found its line modified in another cache. */
+static inline bool data_source_is_hitm(uint64_t word)
+{
+	uint64_t snoop = word >> DATA_SOURCE_SNOOP_SHIFT;
+
+	return snoop & DATA_SOURCE_SNOOP_HITM && !(snoop & DATA_SOURCE_SNOOP_NA);
+}
+
 /* Whether a word says more than that it knows nothing. */
 bool data_source_is_known(uint64_t word);

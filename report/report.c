@@ -466,7 +466,7 @@ const struct report reports[] = {
 		.note = "a row for each pair of threads that come back to the line after each"
 			" other; different bytes: false sharing; same bytes: shared data; changes:"
 			" touches by the one after the other; at same: turns that met bytes of the"
-			" other's; HitM: sampled accesses of the whole run that found the line"
+			" other's; HitM: sampled accesses by anybody that found the line"
 			" modified in another cache. Seen in samples: what is not listed may still"
 			" be shared",
 		.sql = report_sharing_sql,

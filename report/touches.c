@@ -118,26 +118,20 @@ const char report_cold_n_sql[] = RATED "count(*)" COLD;
 
 /* clang-format off */
 const char report_sharing_sql[] =
-	/*
-	 * Lines that an access found modified in another cache; read only where a source tells so.
-	 */
-	"WITH" WHOLE
-	", hitm AS (SELECT address & ~63 AS line, count(*) AS n FROM (SELECT 1 FROM data_source"
-	"  WHERE snoop GLOB '*HitM*' LIMIT 1) CROSS JOIN touch WHERE run_id = :run AND data_src IN"
-	"  (SELECT data_src FROM data_source WHERE snoop GLOB '*HitM*') GROUP BY 1) SELECT"
+	"WITH" WHOLE " SELECT"
 	" printf('0x%x', address) AS line, CASE WHEN n_same > n_apart THEN 'same bytes' ELSE"
 	" 'different bytes' END AS sharing, n_changes AS changes, CAST(n_same AS REAL) / (n_same +"
 	" n_apart) AS \"at same\", n_touches AS touches, n_writes AS writes, time_ns AS time,"
 	" " PART_OF("time_ns") " AS \"of time\","
 	" half_width(" PART_OF("time_ns") " * whole.n,"
 	"  " PART_OF("time_ns")
-	" * whole.n * n_samples_sq / n_samples, whole.n) AS \"\u00b195 %\", hitm.n AS HitM, (SELECT"
+	" * whole.n * n_samples_sq / n_samples, whole.n) AS \"\u00b195 %\", nullif(n_hitm, 0) AS HitM, (SELECT"
 	" tid FROM thread WHERE thread.id = thread_id) AS thread, (SELECT tid FROM thread WHERE"
 	" thread.id = other_thread_id) AS other,"
 	" " SHARER("owner_kind", "owner_id") " || CASE WHEN owner_kind = other_owner_kind"
 	"  AND owner_id IS other_owner_id THEN '' ELSE ' | ' ||"
 	"  " SHARER("other_owner_kind", "other_owner_id") " END AS object"
-	" FROM whole, shared_line LEFT JOIN hitm ON hitm.line = address WHERE run_id = :run"
+	" FROM whole, shared_line WHERE run_id = :run"
 	" ORDER BY n_same > n_apart, n_changes DESC, n_touches DESC, address, thread_id,"
 	" other_thread_id LIMIT :limit";
 /* clang-format on */

@@ -928,6 +928,8 @@ CREATE TABLE shared_line (
     n_samples        REAL NOT NULL,    -- [samples] clock: sum of shares
     n_samples_sq     REAL NOT NULL,    -- [samples] clock: sum over samples of share^2, for the
                                        -- interval
+    n_hitm           INTEGER NOT NULL, -- [touches] of the line, by anybody: found it modified in
+                                       -- another cache
     bytes            INTEGER NOT NULL, -- [bit mask] bit i: byte i touched by the thread
     other_bytes      INTEGER NOT NULL, -- [bit mask] bit i: byte i touched by the other one
     written          INTEGER NOT NULL, -- [bit mask] bit i: byte i written by the thread

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "common/array.h"
+#include "perf/data-source.h"
 #include "store/database.h"
 #include "store/touch.h"
 
@@ -313,6 +314,7 @@ int shared_lines_add(struct shared_lines *lines, const struct touch *touch, int6
 	struct shared_line *line = &lines->items[i];
 	int user = find_user(lines, line, touch, stack_id);
 	line->n_touches++;
+	line->n_hitm += data_source_is_hitm((uint64_t)touch->data_src);
 	if (user == -ENOSPC)
 		lines->n_forgotten++;
 	if (user < 0)
@@ -336,15 +338,15 @@ static int write_pair(struct shared_line *line, const struct shared_pair *pair, 
 
 	return db_run(db,
 		      "INSERT INTO shared_line(run_id, process_id, address, n_touches, n_writes,"
-		      " n_changes, n_same, n_apart, time_ns, n_samples, n_samples_sq, thread_id,"
+		      " n_changes, n_same, n_apart, time_ns, n_samples, n_samples_sq, n_hitm, thread_id,"
 		      " other_thread_id, bytes, other_bytes, written, other_written, owner_kind,"
 		      " owner_id, stack_id, other_owner_kind, other_owner_id, first_ns, last_ns)"
 		      " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,"
-		      " ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24)",
-		      "nnnnnnnnrrrnnnnnnniininn", run_id, line->process, (int64_t)line->address,
+		      " ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25)",
+		      "nnnnnnnnrrrnnnnnnnniininn", run_id, line->process, (int64_t)line->address,
 		      (int64_t)sum->n_touches, (int64_t)sum->n_writes, (int64_t)pair->n_changes,
 		      (int64_t)pair->n_same, (int64_t)pair->n_apart, sum->time_ns, sum->share.n,
-		      sum->share.n_sq, a->thread, b->thread, (int64_t)pair->sides[0].all.touched,
+		      sum->share.n_sq, (int64_t)line->n_hitm, a->thread, b->thread, (int64_t)pair->sides[0].all.touched,
 		      (int64_t)pair->sides[1].all.touched, (int64_t)pair->sides[0].all.written,
 		      (int64_t)pair->sides[1].all.written, (int64_t)a->owner_kind,
 		      a->owner_id ? a->owner_id : INT64_MIN, a->stack_id ? a->stack_id : INT64_MIN,

@@ -74,6 +74,7 @@ struct shared_line {
 	uint64_t address;
 	int64_t process; /* row */
 	uint64_t n_touches;
+	uint64_t n_hitm; /* of them: found it modified in another cache */
 	struct shared_user first;
 	struct shared_user *others; /* NULL: the first is alone */
 	struct shared_pair *pairs;

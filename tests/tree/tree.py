@@ -36,7 +36,7 @@ MAY_INCLUDE = {
     "store": "common trace store/compact",
     "store/columns": "trace",
     "store/compact": "common trace store store/columns",
-    "store/totals": "common store",
+    "store/totals": "common perf store",
     "store/heatmap": "common store store/columns store/totals",
     "store/summaries": "common store store/columns store/heatmap",
     "analyze/symbols": "common",

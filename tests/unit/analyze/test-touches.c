@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "analyze/samples/samples.h"
+#include "perf/data-source.h"
 #include "store/totals/shared-lines.h"
 #include "tests/support/suite.h"
 
@@ -232,6 +233,29 @@ START_TEST(with_too_many_lines_shared_ones_stay_and_the_rest_is_counted)
 }
 END_TEST
 
+START_TEST(accesses_that_found_their_line_modified_elsewhere_are_counted)
+{
+	const uint64_t words[] = { (uint64_t)DATA_SOURCE_SNOOP_HITM << DATA_SOURCE_SNOOP_SHIFT,
+				   (uint64_t)DATA_SOURCE_SNOOP_HIT << DATA_SOURCE_SNOOP_SHIFT,
+				   DATA_SOURCE_NONE, 0 };
+	struct shared_lines lines = { 0 };
+
+	for (int i = 0; i < 8; i++) {
+		const struct touch touch = {
+			.address = BLOCK,
+			.size = 8,
+			.thread_row = 1 + i % 2,
+			.process_row = 1,
+			.data_src = (int64_t)words[i / 2],
+			.owner = { .kind = OWNER_heap, .id = 11 },
+		};
+		ck_assert_int_eq(shared_lines_add(&lines, &touch, 0), 0);
+	}
+	ck_assert_uint_eq(lines.items[0].n_hitm, 2);
+	shared_lines_finish(&lines);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("touches");
@@ -245,5 +269,6 @@ int main(void)
 	tcase_add_test(tcase, what_lies_between_two_turns_of_the_other_counts);
 	tcase_add_test(tcase, very_many_threads_of_a_line_are_counted);
 	tcase_add_test(tcase, with_too_many_lines_shared_ones_stay_and_the_rest_is_counted);
+	tcase_add_test(tcase, accesses_that_found_their_line_modified_elsewhere_are_counted);
 	return suite_run(suite);
 }
