@@ -14,6 +14,7 @@
 #include "cli/database.h"
 #include "cli/options/selection-options.h"
 #include "common/cleanup.h"
+#include "common/text-stream.h"
 #include "store/heatmap/heatmap.h"
 #include "store/statement.h"
 #include "view/request.h"
@@ -129,6 +130,16 @@ static int browser_open(const char *address, struct browser **ret_browser)
 	return 0;
 }
 
+/* What is shown; the pictures, if any, are in a file of ours. */
+struct shown {
+	char *database;
+	char *pictures;
+	char *folder, *both; /* of two traces: the database of both, in a folder of its own */
+	const char *labels[2];
+	int64_t run_id;
+	int64_t from_ns, to_ns; /* of the run: what is selected at first; 0 to INT64_MAX: all */
+};
+
 /*
  * Threads share memory that was freed: many small heaps would each keep some; and large answers
  * keep none.
@@ -136,31 +147,31 @@ static int browser_open(const char *address, struct browser **ret_browser)
 #define MAX_ARENAS  2
 #define LARGE_BYTES (256 << 10)
 
-/* What is shown; the pictures, if any, are in a file of ours. */
-struct shown {
-	char *database;
-	char *pictures;
-	char *folder, *both; /* of two traces: the database of both, in a folder of its own */
-	int64_t run_id;
-	struct selection window; /* --window; to_ns 0: the whole run */
-};
-
-/* What the page shows first: the run and the part of it that were asked for; NULL: it chooses. */
+/* What the page shows first, behind the address: of two traces their differences. */
 static int make_fragment(const struct option_set *options, const struct shown *shown,
 			 char **ret_fragment)
 {
-	int n = 0;
+	auto_free char *text = NULL;
+	size_t n_bytes = 0;
+	FILE *out = text_stream_open(&text, &n_bytes);
 
-	*ret_fragment = NULL;
+	if (!out)
+		return cmd_fail("out of memory");
+	bool is_part = shown->from_ns > 0 || shown->to_ns < INT64_MAX;
 	if (options->n_operands == 2)
-		n = asprintf(ret_fragment, "#page=diff&diff.a=1&diff.b=2");
-	else if (shown->window.to_ns)
-		n = asprintf(ret_fragment, "#from=%lld&run=%lld&to=%lld",
-			     (long long)shown->window.from_ns, (long long)shown->run_id,
-			     (long long)shown->window.to_ns);
-	else if (option_text(options, OPTION_RUN))
-		n = asprintf(ret_fragment, "#run=%lld", (long long)shown->run_id);
-	return n < 0 ? cmd_fail("out of memory") : CMD_DONE;
+		fputs("&diff.a=1&diff.b=2&page=diff", out);
+	if (shown->from_ns > 0)
+		fprintf(out, "&from=%lld", (long long)shown->from_ns);
+	if (is_part || option_text(options, OPTION_RUN))
+		fprintf(out, "&run=%lld", (long long)shown->run_id);
+	if (shown->to_ns < INT64_MAX)
+		fprintf(out, "&to=%lld", (long long)shown->to_ns);
+	if (text_stream_close(out, &text) < 0)
+		return cmd_fail("out of memory");
+	if (text[0])
+		text[0] = '#';
+	*ret_fragment = steal_ptr(&text);
+	return CMD_DONE;
 }
 
 static bool has_screen(void)
@@ -221,6 +232,16 @@ static void finish_shown(struct shown *shown)
 }
 #define auto_shown __attribute__((cleanup(finish_shown)))
 
+static struct view_files files_of(const struct option_set *options, const struct shown *shown)
+{
+	return (struct view_files){
+		.database = shown->database,
+		.pictures = shown->pictures,
+		.editor = option_text(options, OPTION_EDITOR),
+		.labels = { shown->labels[0], shown->labels[1] },
+	};
+}
+
 static int serve(const struct option_set *options, struct shown *shown, const char *fragment)
 {
 	uint64_t port = option_number(options, OPTION_PORT);
@@ -239,8 +260,7 @@ static int serve(const struct option_set *options, struct shown *shown, const ch
 	sigaddset(&ends, SIGHUP);
 	sigprocmask(SIG_BLOCK, &ends, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	const struct view_files files = { shown->database, shown->pictures,
-					  option_text(options, OPTION_EDITOR) };
+	const struct view_files files = files_of(options, shown);
 	int r = view_server_start(&files, (uint16_t)port, &server, &is_socket);
 	finish_shown(shown);
 	if (r < 0)
@@ -254,14 +274,13 @@ static int serve(const struct option_set *options, struct shown *shown, const ch
 	return CMD_DONE;
 }
 
-static int write_file(const struct option_set *options, const struct view_files *files,
-		      const struct shown *shown)
+static int write_file(const struct option_set *options, const struct shown *shown)
 {
-	auto_free char *fragment = NULL;
-	auto_free char *path = NULL;
 	const struct view_export export = {
-		.files = *files,
+		.files = files_of(options, shown),
 		.run_id = shown->run_id,
+		.from_ns = shown->from_ns,
+		.to_ns = shown->to_ns,
 		.output = option_text(options, OPTION_EXPORT_PAGE),
 		.force = option_flag(options, OPTION_FORCE),
 	};
@@ -272,14 +291,7 @@ static int write_file(const struct option_set *options, const struct view_files 
 		return cmd_fail("%s is there already: --force overwrites it", export.output);
 	if (r == -EPROTO)
 		return cmd_fail("%s: %s", options->operands[0], message);
-	if (r < 0)
-		return cmd_fail("cannot write %s: %s", export.output, strerror(-r));
-	if (shown->window.to_ns == 0 || make_fragment(options, shown, &fragment) != CMD_DONE)
-		return CMD_DONE;
-	/* The file has the whole run: its address says which part is shown first. */
-	path = realpath(export.output, NULL);
-	printf("file://%s%s\n", path ? path : export.output, fragment);
-	return CMD_DONE;
+	return r < 0 ? cmd_fail("cannot write %s: %s", export.output, strerror(-r)) : CMD_DONE;
 }
 
 /* Of a database that was made with --no-tiles. */
@@ -343,16 +355,36 @@ static int make_both(const struct option_set *options, struct shown *shown)
 	return analyze_both(options, shown->both);
 }
 
-static int find_window(const struct option_set *options, sqlite3 *db, struct shown *shown)
+/* The run and the part of it that are meant. */
+static int find_part(const struct option_set *options, sqlite3 *db, struct shown *shown)
 {
-	if (!option_text(options, OPTION_WINDOW))
-		return CMD_DONE;
-	shown->window.runs = &shown->run_id;
-	shown->window.n_runs = 1;
-	return selection_options_windows(options, db, &shown->window);
+	struct selection selection;
+	int status = selection_options_read(options, db, &selection);
+	auto_free int64_t *runs = (int64_t *)selection.runs;
+
+	if (status != CMD_DONE)
+		return status;
+	if (selection.n_runs > 1)
+		return cmd_usage("view: --run names one run, the page has the others, too");
+	shown->run_id = runs[0];
+	shown->from_ns = selection.from_ns;
+	shown->to_ns = selection.to_ns;
+	return CMD_DONE;
 }
 
-/* The path of the database (of a trace, the one beside it) and the run that is meant. */
+static int read_labels(const struct option_set *options, struct shown *shown)
+{
+	const char *const *labels = option_texts(options, OPTION_LABEL);
+
+	for (size_t i = 0; labels && labels[i]; i++) {
+		if (i == 2)
+			return cmd_usage("view: --label names the first two runs");
+		shown->labels[i] = labels[i];
+	}
+	return CMD_DONE;
+}
+
+/* The path of the database (of a trace, the one beside it) and what is meant of it. */
 static int find_database(const struct option_set *options, struct shown *shown)
 {
 	auto_db struct db *db = NULL;
@@ -362,10 +394,7 @@ static int find_database(const struct option_set *options, struct shown *shown)
 		status = database_open_drawn(shown->both ? shown->both : options->operands[0],
 					     options, &db);
 	if (status == CMD_DONE)
-		status = database_find_run(db_handle(db), options->operands[0],
-					   option_text(options, OPTION_RUN), &shown->run_id);
-	if (status == CMD_DONE)
-		status = find_window(options, db_handle(db), shown);
+		status = find_part(options, db_handle(db), shown);
 	if (status != CMD_DONE)
 		return status;
 	shown->database = strdup(sqlite3_db_filename(db_handle(db), "main"));
@@ -382,16 +411,20 @@ int cmd_view(const struct option_set *options)
 	auto_free char *fragment = NULL;
 	auto_shown struct shown shown = { 0 };
 
-	if (options->n_operands == 2 && option_text(options, OPTION_WINDOW))
-		return cmd_usage("view: --window is of one trace, and two are compared");
+	if (options->n_operands == 2 &&
+	    (option_text(options, OPTION_WINDOW) || option_text(options, OPTION_FROM) ||
+	     option_text(options, OPTION_TO)))
+		return cmd_usage("view: --window, --from and --to are of one trace, and two are "
+				 "compared");
 	mallopt(M_ARENA_MAX, MAX_ARENAS);
 	mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
-	int status = find_database(options, &shown);
+	int status = read_labels(options, &shown);
+	if (status == CMD_DONE)
+		status = find_database(options, &shown);
 	if (status != CMD_DONE)
 		return status;
-	const struct view_files files = { .database = shown.database, .pictures = shown.pictures };
 	if (option_text(options, OPTION_EXPORT_PAGE))
-		return write_file(options, &files, &shown);
+		return write_file(options, &shown);
 	status = make_fragment(options, &shown, &fragment);
 	return status == CMD_DONE ? serve(options, &shown, fragment) : status;
 }

@@ -408,6 +408,8 @@ const struct report reports[] = {
 		.note = "bytes and blocks: live at that moment; own peak: the most of the call"
 			" stack at any time, and when",
 		.sql = report_peak_sql,
+		.n_sql = "SELECT count(*) FROM site_peak JOIN site USING (run_id, stack_id)"
+			 " WHERE run_id = :run",
 		KINDS(TABLE_BYTES, TABLE_PERCENT, TABLE_COUNT, TABLE_BYTES, TABLE_TIME),
 	},
 	{
@@ -470,6 +472,7 @@ const struct report reports[] = {
 			" modified in another cache. Seen in samples: what is not listed may still"
 			" be shared",
 		.sql = report_sharing_sql,
+		.n_sql = "SELECT count(*) FROM shared_line WHERE run_id = :run",
 		KINDS(TABLE_PLAIN, TABLE_PLAIN, TABLE_COUNT, TABLE_PERCENT, TABLE_COUNT,
 		      TABLE_COUNT, TABLE_DURATION, TABLE_SHARE_HALF, TABLE_PERCENT, TABLE_COUNT),
 	},

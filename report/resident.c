@@ -97,14 +97,16 @@ int report_resident_prepare(sqlite3 *db, const struct report_request *request)
 	const struct selection *selection = request->selection;
 	char sql[512];
 
+	/* a connection of the page answers for one span after another */
+	if (sqlite3_exec(db, "DROP TABLE IF EXISTS temp.page_snapshot", NULL, NULL, NULL))
+		return -EPROTO;
 	if (!selection || !selection_is_part(selection))
 		return 0;
-	snprintf(
-		sql, sizeof(sql),
-		"DROP TABLE IF EXISTS temp.page_snapshot; CREATE TEMP TABLE page_snapshot AS SELECT"
-		" * FROM main.page_snapshot WHERE run_id = %lld AND time_ns >= %lld AND time_ns <"
-		" %lld AND (%lld = 0 OR process_id IN (SELECT id FROM process WHERE pid = %lld))",
-		(long long)request->run_id, (long long)selection->from_ns,
-		(long long)selection->to_ns, (long long)selection->pid, (long long)selection->pid);
+	snprintf(sql, sizeof(sql),
+		 "CREATE TEMP TABLE page_snapshot AS SELECT"
+		 " * FROM main.page_snapshot WHERE run_id = %lld AND time_ns >= %lld AND time_ns <"
+		 " %lld AND (%lld = 0 OR process_id IN (SELECT id FROM process WHERE pid = %lld))",
+		 (long long)request->run_id, (long long)selection->from_ns,
+		 (long long)selection->to_ns, (long long)selection->pid, (long long)selection->pid);
 	return sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : -EPROTO;
 }

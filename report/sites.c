@@ -93,11 +93,13 @@ const char report_unused_sql[] =
 const char report_unused_n_sql[] = HEAP " SELECT count(*)" UNUSED;
 
 const char report_peak_sql[] =
-	"SELECT site_peak.bytes AS bytes, 1.0 * site_peak.bytes / nullif((SELECT sum(bytes) FROM"
-	"  site_peak WHERE run_id = :run), 0) AS share, site_peak.n_blocks AS blocks, peak_bytes AS"
-	" \"own peak\", peak_ns AS \"at\", site_name(stack_id, 5) AS \"allocated at\" FROM"
-	" site_peak JOIN site USING (run_id, stack_id) WHERE run_id = :run ORDER BY site_peak.bytes"
-	" DESC, site_peak.n_blocks DESC, stack_id LIMIT :limit";
+	/* names take longer than all else: those that are shown */
+	"WITH shown AS (SELECT site_peak.bytes AS held, site_peak.n_blocks AS n, peak_bytes,"
+	" peak_ns, stack_id FROM site_peak JOIN site USING (run_id, stack_id) WHERE run_id = :run"
+	" ORDER BY 1 DESC, 2 DESC, stack_id LIMIT :limit)"
+	" SELECT held AS bytes, 1.0 * held / nullif((SELECT sum(bytes) FROM site_peak WHERE run_id"
+	" = :run), 0) AS share, n AS blocks, peak_bytes AS \"own peak\", peak_ns AS \"at\","
+	" site_name(stack_id, 5) AS \"allocated at\" FROM shown ORDER BY 1 DESC, 3 DESC, stack_id";
 
 #define TEMPORARY " FROM site WHERE run_id = :run AND n_temporary > 0"
 

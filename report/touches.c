@@ -110,30 +110,32 @@ const char report_hot_n_sql[] = RATED "count(*)" HOT;
 const char report_cold_sql[] = RATED RATES COLD " ORDER BY held - high DESC, stack_id LIMIT :limit";
 const char report_cold_n_sql[] = RATED "count(*)" COLD;
 
-#define SHARER(kind, id)                                                                           \
-	"CASE " kind " WHEN 1 THEN (SELECT site_name(stack_id, 3) FROM allocation"                 \
-	" WHERE allocation.id = " id                                                               \
-	") WHEN 4 THEN (SELECT name FROM symbol WHERE symbol.id = " id                             \
+#define SHARER(kind, id, stack)                                                                    \
+	"CASE " kind " WHEN 1 THEN site_name(coalesce(" stack                                      \
+	", 0), 3) WHEN 4 THEN (SELECT name FROM symbol WHERE symbol.id = " id                      \
 	") ELSE (SELECT name FROM owner WHERE owner.id = " kind ") END"
 
 /* clang-format off */
 const char report_sharing_sql[] =
-	"WITH" WHOLE " SELECT"
+	"WITH" WHOLE ", shown AS (SELECT * FROM shared_line WHERE run_id = :run ORDER BY n_same >"
+	" n_apart, n_changes DESC, n_touches DESC, address, thread_id, other_thread_id"
+	" LIMIT :limit)"
+	" SELECT"
 	" printf('0x%x', address) AS line, CASE WHEN n_same > n_apart THEN 'same bytes' ELSE"
 	" 'different bytes' END AS sharing, n_changes AS changes, CAST(n_same AS REAL) / (n_same +"
 	" n_apart) AS \"at same\", n_touches AS touches, n_writes AS writes, time_ns AS time,"
 	" " PART_OF("time_ns") " AS \"of time\","
 	" half_width(" PART_OF("time_ns") " * whole.n,"
 	"  " PART_OF("time_ns")
-	" * whole.n * n_samples_sq / n_samples, whole.n) AS \"\u00b195 %\", nullif(n_hitm, 0) AS HitM, (SELECT"
-	" tid FROM thread WHERE thread.id = thread_id) AS thread, (SELECT tid FROM thread WHERE"
-	" thread.id = other_thread_id) AS other,"
-	" " SHARER("owner_kind", "owner_id") " || CASE WHEN owner_kind = other_owner_kind"
-	"  AND owner_id IS other_owner_id THEN '' ELSE ' | ' ||"
-	"  " SHARER("other_owner_kind", "other_owner_id") " END AS object"
-	" FROM whole, shared_line WHERE run_id = :run"
-	" ORDER BY n_same > n_apart, n_changes DESC, n_touches DESC, address, thread_id,"
-	" other_thread_id LIMIT :limit";
+	" * whole.n * n_samples_sq / n_samples, whole.n) AS \"\u00b195 %\","
+	" nullif(n_hitm, 0) AS HitM,"
+	" (SELECT tid FROM thread WHERE thread.id = thread_id) AS thread,"
+	" (SELECT tid FROM thread WHERE thread.id = other_thread_id) AS other,"
+	" " SHARER("owner_kind", "owner_id", "stack_id") " || CASE WHEN owner_kind ="
+	" other_owner_kind AND owner_id IS other_owner_id THEN '' ELSE ' | ' ||"
+	"  " SHARER("other_owner_kind", "other_owner_id", "other_stack_id") " END AS object"
+	" FROM whole, shown ORDER BY n_same > n_apart, n_changes DESC, n_touches DESC, address,"
+	" thread_id, other_thread_id";
 /* clang-format on */
 
 /* Where a word says that data was; one that is no data source of a level says what it does. */

@@ -940,6 +940,7 @@ CREATE TABLE shared_line (
                                        -- lies in: where it was allocated; else NULL
     other_owner_kind INTEGER NOT NULL, -- `owner.id`: of what the other one touched
     other_owner_id   INTEGER,          -- the same of the other
+    other_stack_id   INTEGER,          -- the same of the other
     first_ns         INTEGER NOT NULL, -- [ns] the first touch
     last_ns          INTEGER NOT NULL  -- [ns] the last one
 );

@@ -122,6 +122,7 @@ static int count(struct view_context *context, struct view_part *part)
 		.n_runs = 1,
 		.from_ns = part->span.from_ns,
 		.to_ns = part->span.to_ns,
+		.wants_lines = part->span.has_lines,
 	};
 	const char *path = sqlite3_db_filename(db_handle(context->db), "main");
 	int r = view_context_connect(context, path, &part->db);
@@ -137,11 +138,17 @@ static int count(struct view_context *context, struct view_part *part)
 					    : strerror(-r));
 }
 
+static bool holds(const struct view_span *part, const struct view_span *wanted)
+{
+	return part->run_id == wanted->run_id && part->from_ns == wanted->from_ns &&
+	       part->to_ns == wanted->to_ns && part->has_lines >= wanted->has_lines;
+}
+
 int view_part_take(struct view_context *context, const struct view_span *span)
 {
 	struct view_part *part = context->part;
 
-	if (part && memcmp(&part->span, span, sizeof(*span)) == 0) {
+	if (part && holds(&part->span, span)) {
 		view_context_be_patient(context, db_handle(part->db));
 		return 0;
 	}
@@ -173,6 +180,10 @@ int view_context_open(const struct view_files *files, struct view_context **ret_
 		context->editor = strdup(files->editor);
 		r = context->editor ? 0 : -ENOMEM;
 	}
+	for (size_t i = 0; i < 2 && r == 0; i++) {
+		if (files->labels[i] && !(context->labels[i] = strdup(files->labels[i])))
+			r = -ENOMEM;
+	}
 	if (r < 0)
 		return r;
 	*ret_context = steal_ptr(&context);
@@ -188,6 +199,8 @@ struct view_context *view_context_close(struct view_context *context)
 	db_close(context->pictures_db);
 	db_close(context->db);
 	free(context->editor);
+	free(context->labels[0]);
+	free(context->labels[1]);
 	free(context);
 	return NULL;
 }

@@ -37,6 +37,7 @@ struct view_span {
 	int64_t run_id;
 	int64_t from_ns; /* since the run's start */
 	int64_t to_ns; /* not included; INT64_MAX: the end */
+	int64_t has_lines; /* with shared_line, which takes memory for each access */
 };
 
 struct view_part {
@@ -50,6 +51,7 @@ struct view_context {
 	struct picture_store *pictures; /* owned; NULL until they are asked for */
 	struct view_part *part; /* owned; NULL: none was counted */
 	char *editor; /* owned; view_files.editor */
+	char *labels[2]; /* owned; view_files.labels */
 	struct view_limits limits;
 	struct view_patience patience; /* is_over NULL: endless */
 	unsigned names; /* enum report_names: how site_name() of its connections answers */
@@ -62,6 +64,7 @@ struct view_files {
 	const char *database;
 	const char *pictures; /* of picture_compute(), where the database has none; else NULL */
 	const char *editor; /* a link with {file} and {line} for source files; NULL: no links */
+	const char *labels[2]; /* what the first two runs are called; NULL: as their traces are */
 };
 
 /* The paths are not needed any more afterwards, nor are their files. Returns 0 or as db_open(). */
@@ -91,7 +94,8 @@ int view_context_refuse(struct view_context *context, int error, const char *for
 	__attribute__((format(printf, 3, 4)));
 
 /*
- * Have context->part hold a span: count it, unless it does already; an older one is freed. Gives up
+ * Have context->part hold a span: count it, unless it does already (lines that were not asked for
+ * do no harm); an older one is freed. Gives up
  * when the context's patience is over. Returns 0 or a negative errno, perhaps with a message in the
  * context.
  */

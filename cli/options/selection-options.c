@@ -94,8 +94,8 @@ static int find_windows(sqlite3 *db, int64_t from, int64_t to, struct selection 
 	return status;
 }
 
-int selection_options_windows(const struct option_set *options, sqlite3 *db,
-			      struct selection *selection)
+/* The times of the windows that --window names, of one run. */
+static int read_windows(const struct option_set *options, sqlite3 *db, struct selection *selection)
 {
 	const char *text = option_text(options, OPTION_WINDOW);
 	auto_free char *first = text ? strdup(text) : NULL;
@@ -136,5 +136,5 @@ int selection_options_read(const struct option_set *options, sqlite3 *db,
 		status = read_addresses(options, ret_selection);
 	if (status == CMD_DONE)
 		status = read_runs(options, db, ret_selection);
-	return status == CMD_DONE ? selection_options_windows(options, db, ret_selection) : status;
+	return status == CMD_DONE ? read_windows(options, db, ret_selection) : status;
 }

@@ -11,10 +11,3 @@ struct sqlite3;
  */
 int selection_options_read(const struct option_set *options, struct sqlite3 *db,
 			   struct selection *ret_selection);
-
-/*
- * The times of the windows that --window names, of the selection's run (runs[0]). Without the
- * option nothing is changed. As above.
- */
-int selection_options_windows(const struct option_set *options, struct sqlite3 *db,
-			      struct selection *selection);

@@ -252,7 +252,7 @@ static int find_grown(const struct check_request *request, struct check_result *
 		*ret_failed = db;
 		r = add_place(result, db, llround(row->after - row->before), text, row->stack_id);
 	}
-	free(rows.rows);
+	diff_rows_finish(&rows);
 	return r;
 }
 

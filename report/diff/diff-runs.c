@@ -52,7 +52,7 @@ static const struct {
 	const char *name;
 	enum table_kind kind;
 	const char *sql;
-} measures[] = {
+} measures[DIFF_MEASURES] = {
 	{ "wall time", TABLE_DURATION, "SELECT duration_ns FROM run WHERE id = :run" },
 	{ "CPU time", TABLE_DURATION, "SELECT user_ns + system_ns FROM run WHERE id = :run" },
 	{ "max RSS", TABLE_BYTES, "SELECT max_rss FROM run WHERE id = :run" },
@@ -81,24 +81,19 @@ static bool add_up(const struct diff_request *request, const char *sql, struct s
 	return true;
 }
 
-static void write_measure(FILE *out, const struct diff_request *request, size_t i)
+static void write_measure(FILE *out, const struct diff_measure *measure)
 {
-	const size_t n[2] = { request->sides[0].n_runs, request->sides[1].n_runs };
-	struct sums sums = { 0 };
+	double change = measure->after - measure->before;
 
-	if (!add_up(request, measures[i].sql, &sums))
-		return;
-	double before = sums.of[0] / (double)n[0], after = sums.of[1] / (double)n[1];
-	double half = diff_half_of_means(sums.of, sums.of_squares, n);
-
-	fprintf(out, "%-10s %10s  %10s  %+7.1f %%", measures[i].name,
-		table_value_text(before, measures[i].kind).text,
-		table_value_text(after, measures[i].kind).text, 100 * (after - before) / before);
-	if (half < 0)
+	fprintf(out, "%-10s %10s  %10s  %+7.1f %%", measure->name,
+		table_value_text(measure->before, measure->kind).text,
+		table_value_text(measure->after, measure->kind).text,
+		100 * change / measure->before);
+	if (measure->half < 0)
 		fprintf(out, "        -\n");
 	else
-		fprintf(out, "  %5.1f %%%s\n", 100 * half / before,
-			fabs(after - before) > half ? "" : "  within chance");
+		fprintf(out, "  %5.1f %%%s\n", 100 * measure->half / measure->before,
+			fabs(change) > measure->half ? "" : "  within chance");
 }
 
 /* A run beside itself. */
@@ -111,13 +106,37 @@ static bool is_one_run(const struct diff_request *request)
 		      sqlite3_db_filename(after->db, "main")) == 0;
 }
 
+size_t diff_measure(const struct diff_request *request, struct diff_measure ret[DIFF_MEASURES])
+{
+	const size_t n[2] = { request->sides[0].n_runs, request->sides[1].n_runs };
+	size_t n_found = 0;
+
+	for (size_t i = 0; i < DIFF_MEASURES && !is_one_run(request); i++) {
+		struct sums sums = { 0 };
+
+		if (!add_up(request, measures[i].sql, &sums))
+			continue;
+		ret[n_found++] = (struct diff_measure){
+			measures[i].name,
+			measures[i].kind,
+			sums.of[0] / (double)n[0],
+			sums.of[1] / (double)n[1],
+			diff_half_of_means(sums.of, sums.of_squares, n),
+		};
+	}
+	return n_found;
+}
+
 int diff_write_runs(FILE *out, const struct diff_request *request)
 {
+	struct diff_measure found[DIFF_MEASURES];
+	size_t n = diff_measure(request, found);
+
 	if (is_one_run(request))
 		return 0;
 	fprintf(out, "%-10s %10s  %10s  %9s  %8s\n", "", diff_label(request, 0),
 		diff_label(request, 1), "change", "±95 %");
-	for (size_t i = 0; i < sizeof(measures) / sizeof(measures[0]); i++)
-		write_measure(out, request, i);
+	for (size_t i = 0; i < n; i++)
+		write_measure(out, &found[i]);
 	return ferror(out) ? -EIO : 0;
 }

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/array.h"
 #include "common/cleanup.h"
@@ -399,8 +400,22 @@ static struct diff_row row_of(const struct change *change)
 {
 	int side = change->site->sides[1].stack_id >= 0;
 
-	return (struct diff_row){ change->before, change->after, change->half,
-				  change->site->sides[side].stack_id, side };
+	return (struct diff_row){
+		.before = change->before,
+		.after = change->after,
+		.half = change->half,
+		.stack_id = change->site->sides[side].stack_id,
+		.side = side,
+		.was = change->site->was ? strdup(change->site->was) : NULL,
+	};
+}
+
+void diff_rows_finish(struct diff_rows *rows)
+{
+	for (size_t i = 0; rows->rows && i < rows->n; i++)
+		free(rows->rows[i].was);
+	free(rows->rows);
+	rows->rows = NULL;
 }
 
 int diff_find(const struct diff_request *request, struct diff_rows *ret_rows, sqlite3 **ret_failed)
@@ -413,8 +428,13 @@ int diff_find(const struct diff_request *request, struct diff_rows *ret_rows, sq
 	if (r == 0)
 		rows = calloc(diff.sites.n + 1, sizeof(*rows));
 	for (size_t i = 0; rows && i < diff.sites.n; i++) {
-		if (diff.changes[i].before != 0 || diff.changes[i].after != 0)
-			rows[n++] = row_of(&diff.changes[i]);
+		const struct change *change = &diff.changes[i];
+		if (change->before == 0 && change->after == 0)
+			continue;
+		rows[n] = row_of(change);
+		if (change->site->was && !rows[n].was)
+			r = -ENOMEM;
+		n++;
 	}
 	*ret_rows = (struct diff_rows){ .n = n, .whole = { diff.whole[0], diff.whole[1] } };
 	if (r == 0 && !rows)

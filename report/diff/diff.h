@@ -56,6 +56,19 @@ char *diff_why_not(const struct diff_side *side, enum profile_metric metric);
  */
 double diff_half_of_means(const double sums[2], const double sums_sq[2], const size_t n[2]);
 
+/* Something that runs took, as means over the runs of both sides. */
+struct diff_measure {
+	const char *name;
+	enum table_kind kind; /* and so the unit: ns or bytes */
+	double before, after;
+	double half; /* of the 95 % interval of after - before (Welch); negative: not known */
+};
+
+#define DIFF_MEASURES 3u /* wall time, CPU time, max RSS */
+
+/* Those that are known of all runs; of a run beside itself none. Returns how many. */
+size_t diff_measure(const struct diff_request *request, struct diff_measure ret[DIFF_MEASURES]);
+
 /*
  * Write what the runs of both sides took, as means: wall and CPU time and most resident memory of
  * the command. The change is in percent of the value before; its 95 % interval (Welch) in the same
@@ -69,6 +82,7 @@ struct diff_row {
 	double half; /* of the 95 % interval of after - before; negative: exact, or none is known */
 	int64_t stack_id; /* of the newer side that has it */
 	int side; /* which one that is */
+	char *was; /* owned: how a function of its path was called before; NULL: as now */
 };
 
 struct diff_rows {
@@ -77,9 +91,11 @@ struct diff_rows {
 	double whole[2]; /* of all sites */
 };
 
+void diff_rows_finish(struct diff_rows *rows);
+
 /*
- * Compare; limit, format and width of the request are not looked at. Errors as diff_write(); free
- * ret_rows->rows.
+ * Compare; limit, format and width of the request are not looked at. Errors as diff_write(); the
+ * caller finishes the rows.
  */
 int diff_find(const struct diff_request *request, struct diff_rows *ret_rows, sqlite3 **ret_failed);
 

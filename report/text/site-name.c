@@ -371,21 +371,64 @@ static void give(sqlite3_context *context, int64_t stack_id, const char *text)
 		sqlite3_result_text(context, is_linked ? linked : text, -1, SQLITE_TRANSIENT);
 }
 
-static char *make_name(sqlite3 *db, struct naming *naming, int64_t stack_id)
-{
-	auto_statement sqlite3_stmt *row = NULL, *sibling = NULL;
+/* Preparing takes longer than a name: the statements of one call serve the query's next rows. */
+struct queries {
+	sqlite3_stmt *row, *sibling;
+};
 
-	naming->code = sqlite3_prepare_v2(db, rows_sql, -1, &row, NULL);
-	if (naming->code == SQLITE_OK)
-		naming->code = sqlite3_prepare_v2(db, sibling_sql, -1, &sibling, NULL);
-	naming->row = row;
-	naming->sibling = sibling;
-	if (naming->code == SQLITE_OK && stack_id)
+static void free_queries(void *user)
+{
+	struct queries *queries = user;
+
+	sqlite3_finalize(queries->row);
+	sqlite3_finalize(queries->sibling);
+	free(queries);
+}
+
+static struct queries *prepare_queries(sqlite3 *db, int *ret_code)
+{
+	struct queries *queries = calloc(1, sizeof(*queries));
+
+	*ret_code =
+		queries ? sqlite3_prepare_v2(db, rows_sql, -1, &queries->row, NULL) : SQLITE_NOMEM;
+	if (*ret_code == SQLITE_OK)
+		*ret_code = sqlite3_prepare_v2(db, sibling_sql, -1, &queries->sibling, NULL);
+	if (queries && *ret_code != SQLITE_OK) {
+		free_queries(queries);
+		queries = NULL;
+	}
+	return queries;
+}
+
+static char *make_name(sqlite3 *db, struct naming *naming, const struct queries *queries,
+		       int64_t stack_id)
+{
+	naming->row = queries->row;
+	naming->sibling = queries->sibling;
+	if (stack_id)
 		naming->user_id = find_user(naming, stack_id);
-	if (naming->code != SQLITE_OK)
-		return NULL;
-	return naming->user_id ? write_name(naming, stack_id)
-			       : stack_text_make(db, stack_id, naming->max_shown, &naming->code);
+	char *text = naming->code != SQLITE_OK ? NULL
+		     : naming->user_id
+			     ? write_name(naming, stack_id)
+			     : stack_text_make(db, stack_id, naming->max_shown, &naming->code);
+	sqlite3_reset(naming->row);
+	sqlite3_reset(naming->sibling);
+	return text;
+}
+
+/* SQLite keeps what belongs to an argument that is constant, as the number of calls is. */
+#define KEEPER 1
+
+static char *make_short_name(sqlite3_context *context, struct naming *naming, int64_t stack_id)
+{
+	sqlite3 *db = sqlite3_context_db_handle(context);
+	struct queries *kept = sqlite3_get_auxdata(context, KEEPER);
+	struct queries *queries = kept ? kept : prepare_queries(db, &naming->code);
+	char *text = queries ? make_name(db, naming, queries, stack_id) : NULL;
+
+	if (queries && !kept) /* it may be freed at once */
+		sqlite3_set_auxdata(context, KEEPER, queries, free_queries);
+	return text;
 }
 
 static void site_name(sqlite3_context *context, int n_args, sqlite3_value **args)
@@ -396,9 +439,9 @@ static void site_name(sqlite3_context *context, int n_args, sqlite3_value **args
 	};
 	bool is_full = names_of(context) & REPORT_NAMES_FULL;
 	int64_t stack_id = sqlite3_value_int64(args[0]);
-	sqlite3 *db = sqlite3_context_db_handle(context);
-	auto_free char *text = is_full ? stack_text_make(db, stack_id, MAX_DEPTH, &naming.code)
-				       : make_name(db, &naming, stack_id);
+	auto_free char *text = is_full ? stack_text_make(sqlite3_context_db_handle(context),
+							 stack_id, MAX_DEPTH, &naming.code)
+				       : make_short_name(context, &naming, stack_id);
 
 	if (naming.code != SQLITE_OK)
 		sqlite3_result_error_code(context, naming.code);

@@ -336,22 +336,25 @@ static int write_pair(struct shared_line *line, const struct shared_pair *pair, 
 	const struct shared_user *a = user_at(line, pair->users[0]);
 	const struct shared_user *b = user_at(line, pair->users[1]);
 
-	return db_run(db,
-		      "INSERT INTO shared_line(run_id, process_id, address, n_touches, n_writes,"
-		      " n_changes, n_same, n_apart, time_ns, n_samples, n_samples_sq, n_hitm, thread_id,"
-		      " other_thread_id, bytes, other_bytes, written, other_written, owner_kind,"
-		      " owner_id, stack_id, other_owner_kind, other_owner_id, first_ns, last_ns)"
-		      " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,"
-		      " ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25)",
-		      "nnnnnnnnrrrnnnnnnnniininn", run_id, line->process, (int64_t)line->address,
-		      (int64_t)sum->n_touches, (int64_t)sum->n_writes, (int64_t)pair->n_changes,
-		      (int64_t)pair->n_same, (int64_t)pair->n_apart, sum->time_ns, sum->share.n,
-		      sum->share.n_sq, (int64_t)line->n_hitm, a->thread, b->thread, (int64_t)pair->sides[0].all.touched,
-		      (int64_t)pair->sides[1].all.touched, (int64_t)pair->sides[0].all.written,
-		      (int64_t)pair->sides[1].all.written, (int64_t)a->owner_kind,
-		      a->owner_id ? a->owner_id : INT64_MIN, a->stack_id ? a->stack_id : INT64_MIN,
-		      (int64_t)b->owner_kind, b->owner_id ? b->owner_id : INT64_MIN, sum->first_ns,
-		      sum->last_ns);
+	return db_run(
+		db,
+		"INSERT INTO shared_line(run_id, process_id, address, n_touches, n_writes,"
+		" n_changes, n_same, n_apart, time_ns, n_samples, n_samples_sq, n_hitm, thread_id,"
+		" other_thread_id, bytes, other_bytes, written, other_written, owner_kind,"
+		" owner_id, stack_id, other_owner_kind, other_owner_id, other_stack_id, first_ns,"
+		" last_ns)"
+		" VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,"
+		" ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26)",
+		"nnnnnnnnrrrnnnnnnniiiniinn", run_id, line->process, (int64_t)line->address,
+		(int64_t)sum->n_touches, (int64_t)sum->n_writes, (int64_t)pair->n_changes,
+		(int64_t)pair->n_same, (int64_t)pair->n_apart, sum->time_ns, sum->share.n,
+		sum->share.n_sq, (int64_t)line->n_hitm, a->thread, b->thread,
+		(int64_t)pair->sides[0].all.touched, (int64_t)pair->sides[1].all.touched,
+		(int64_t)pair->sides[0].all.written, (int64_t)pair->sides[1].all.written,
+		(int64_t)a->owner_kind, a->owner_id ? a->owner_id : INT64_MIN,
+		a->stack_id ? a->stack_id : INT64_MIN, (int64_t)b->owner_kind,
+		b->owner_id ? b->owner_id : INT64_MIN, b->stack_id ? b->stack_id : INT64_MIN,
+		sum->first_ns, sum->last_ns);
 }
 
 int shared_lines_write(const struct shared_lines *lines, struct db *db, int64_t run_id)

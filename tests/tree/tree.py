@@ -64,8 +64,8 @@ MAY_INCLUDE = {
     "report/export": "common store report/callgraph report/text",
     "report/plot": "common store report report/callgraph report/chart report/text",
     "view": "common store store/compact store/heatmap report report/selection report/text",
-    "view/answers": "common store store/compact store/heatmap report report/callgraph report/diff "
-                    "report/text view",
+    "view/answers": "common store store/columns store/compact store/heatmap report "
+                    "report/callgraph report/diff report/selection report/text view",
     "view/server": "common store store/heatmap report/text view view/answers",
     "cli": "common trace runner runner/* series store store/* analyze analyze/* report report/* "
            "view view/server cli/options",

@@ -11,6 +11,7 @@
 #include "report/diff/diff.h"
 #include "report/text/json.h"
 #include "store/query-value.h"
+#include "store/statement.h"
 
 #define DEFAULT_LIMIT 2000
 
@@ -18,14 +19,16 @@ struct comparison {
 	struct diff_request request;
 	struct diff_rows rows;
 	struct paths *paths; /* of both: it is one database */
+	sqlite3_stmt *name; /* of a site, by its id */
 };
 
 static void finish(struct comparison *comparison)
 {
 	free(comparison->request.sides[0].runs);
 	free(comparison->request.sides[1].runs);
-	free(comparison->rows.rows);
+	diff_rows_finish(&comparison->rows);
 	paths_close(comparison->paths);
+	sqlite3_finalize(comparison->name);
 }
 #define auto_comparison __attribute__((cleanup(finish)))
 
@@ -93,7 +96,39 @@ static void real_or_null(struct json *json, double value, bool is_known)
 		json_null(json);
 }
 
-enum { COLUMN_FUNCTION, COLUMN_FILE, COLUMN_LINE, COLUMN_BEFORE, COLUMN_PATH = 8 };
+static const char *const column_names[] = { "function", "file", "line", "before", "after",
+					    "change",	"low",	"high", "site",	  "run",
+					    "name",	"was",	"path" };
+enum {
+	COLUMN_FUNCTION,
+	COLUMN_FILE,
+	COLUMN_LINE,
+	COLUMN_BEFORE,
+	COLUMN_SITE = 8,
+	COLUMN_RUN,
+	COLUMN_NAME,
+	COLUMN_WAS,
+	COLUMN_PATH,
+	N_COLUMNS
+};
+
+/* As reports name it. */
+static int write_name(struct columns *columns, const struct comparison *comparison,
+		      const struct diff_row *row)
+{
+	const struct diff_side *side = &comparison->request.sides[row->side];
+	sqlite3_stmt *name = comparison->name;
+
+	sqlite3_reset(name);
+	sqlite3_bind_int64(name, 1, row->stack_id);
+	if (statement_advance(name) != SQLITE_ROW)
+		return -EPROTO;
+	json_text(columns_at(columns, COLUMN_NAME), statement_string_or_null(name, 0));
+	json_integer(columns_at(columns, COLUMN_SITE), row->stack_id);
+	json_integer(columns_at(columns, COLUMN_RUN), side->runs[0]);
+	json_text(columns_at(columns, COLUMN_WAS), row->was);
+	return 0;
+}
 
 static int write_place(struct columns *columns, const struct paths *paths, int64_t stack_id)
 {
@@ -120,6 +155,8 @@ static int write_row(struct columns *columns, const struct comparison *compariso
 				  change + row->half };
 	int r = write_place(columns, comparison->paths, row->stack_id);
 
+	if (r == 0)
+		r = write_name(columns, comparison, row);
 	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
 		real_or_null(columns_at(columns, COLUMN_BEFORE + i), values[i],
 			     i < 3 || row->half >= 0);
@@ -129,20 +166,38 @@ static int write_row(struct columns *columns, const struct comparison *compariso
 
 static int write_rows(struct view_question *question, const struct comparison *comparison)
 {
-	static const char *const names[] = { "function", "file", "line", "before", "after",
-					     "change",	 "low",	 "high", "path" };
 	size_t limit = (size_t)view_value(question, VIEW_LIMIT, DEFAULT_LIMIT);
 	size_t most = question->context->limits.n_rows;
 	auto_columns struct columns columns;
 	int r = 0;
 
-	columns_begin(&columns, names, 9);
+	columns_begin(&columns, column_names, N_COLUMNS);
 	for (size_t i = 0; i < comparison->rows.n && i < limit && (!most || i < most) && r == 0;
 	     i++)
 		r = write_row(&columns, comparison, &comparison->rows.rows[i]);
 	json_name(&question->json, "rows");
 	columns_write(&columns, &question->json);
 	return r;
+}
+
+static void write_took(struct json *json, const struct diff_request *request)
+{
+	static const char *const names[] = { "name", "unit", "before", "after", "half" };
+	struct diff_measure found[DIFF_MEASURES];
+	size_t n = diff_measure(request, found);
+	auto_columns struct columns columns;
+
+	columns_begin(&columns, names, 5);
+	for (size_t i = 0; i < n; i++) {
+		json_text(columns_at(&columns, 0), found[i].name);
+		json_text(columns_at(&columns, 1), found[i].kind == TABLE_BYTES ? "bytes" : "ns");
+		json_real(columns_at(&columns, 2), found[i].before);
+		json_real(columns_at(&columns, 3), found[i].after);
+		real_or_null(columns_at(&columns, 4), found[i].half, found[i].half >= 0);
+		columns_end_row(&columns);
+	}
+	json_name(json, "took");
+	columns_write(&columns, json);
 }
 
 static int write_diff(struct view_question *question, const struct comparison *comparison)
@@ -161,6 +216,7 @@ static int write_diff(struct view_question *question, const struct comparison *c
 	json_set_integer(json, "n_after", (int64_t)comparison->request.sides[1].n_runs);
 	json_set_real(json, "total_before", comparison->rows.whole[0]);
 	json_set_real(json, "total_after", comparison->rows.whole[1]);
+	write_took(json, &comparison->request);
 	json_set_integer(json, "n_all", (int64_t)comparison->rows.n);
 	int r = write_rows(question, comparison);
 	json_close(json, '}');
@@ -171,6 +227,9 @@ int view_diff(struct view_question *question)
 {
 	auto_comparison struct comparison comparison = { 0 };
 	sqlite3 *failed = NULL;
+	const struct paths_options options = {
+		.fold = view_value(question, VIEW_FULL, 0) ? PATHS_WHOLE : PATHS_ASKED,
+	};
 	int r = find_metric(question, &comparison.request.metric);
 
 	if (r == 0)
@@ -182,6 +241,8 @@ int view_diff(struct view_question *question)
 	if (r == 0)
 		r = diff_find(&comparison.request, &comparison.rows, &failed);
 	if (r == 0)
-		r = paths_open(question->db, NULL, &comparison.paths);
+		r = paths_open(question->db, &options, &comparison.paths);
+	if (r == 0)
+		r = statement_prepare(question->db, "SELECT site_name(?1, 5)", &comparison.name);
 	return r < 0 ? r : write_diff(question, &comparison);
 }

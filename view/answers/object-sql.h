@@ -53,7 +53,7 @@
 /* clang-format off */
 #define OBJECT_ROWS \
 	"SELECT site, (SELECT name FROM owner WHERE owner.id = kind) AS owner, item.id," \
-	" CASE kind WHEN 1 THEN site_name(item.stack_id) ELSE name END AS name," \
+	" CASE kind WHEN 1 THEN site_name(item.stack_id, 3) ELSE name END AS name," \
 	" " OBJECT_FUNCTION " AS function," \
 	" coalesce(item.path, " OBJECT_PLACE("file") ") AS file," \
 	" " OBJECT_PLACE("line") " AS line," \

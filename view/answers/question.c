@@ -11,22 +11,25 @@
 
 /* ---- Parts of a run ---- */
 
-/* Whether a span of time holds all that the run has. */
-static bool is_whole(struct view_question *question, const struct view_span *span)
+struct view_span view_span_asked(struct view_question *question)
 {
-	return span->from_ns == 0 &&
-	       span->to_ns > view_number(question, "SELECT duration_ns FROM run WHERE id = :run");
-}
-
-int view_take_part(struct view_question *question)
-{
-	const struct view_span span = {
+	struct view_span span = {
 		.run_id = question->run,
 		.from_ns = view_value(question, VIEW_FROM, 0),
 		.to_ns = view_value(question, VIEW_TO, INT64_MAX),
 	};
 
-	if (is_whole(question, &span))
+	if (span.to_ns > view_number(question, "SELECT duration_ns FROM run WHERE id = :run"))
+		span.to_ns = INT64_MAX; /* all that the run has behind it */
+	return span;
+}
+
+int view_take_part(struct view_question *question, bool wants_lines)
+{
+	struct view_span span = view_span_asked(question);
+
+	span.has_lines = wants_lines;
+	if (span.from_ns == 0 && span.to_ns == INT64_MAX)
 		return 0;
 	if (span.to_ns <= span.from_ns)
 		return view_context_refuse(question->context, -EINVAL, "to lies before from");

@@ -7,6 +7,7 @@
 #include "common/cleanup.h"
 #include "common/text-stream.h"
 #include "report/report.h"
+#include "report/selection/selection.h"
 #include "store/query-value.h"
 #include "store/statement.h"
 
@@ -108,12 +109,20 @@ int view_report(struct view_question *question)
 	const struct report *report = NULL;
 	int r = find_report(question, &report);
 
-	if (r == 0 && report->scope != REPORT_OF_RUN)
-		r = view_take_part(question);
+	if (r == 0 && report->scope != REPORT_OF_RUN && report->scope != REPORT_OF_SPAN)
+		r = view_take_part(question, report->wants_lines);
 	if (r < 0)
 		return r;
+	const struct view_span span = view_span_asked(question);
+	const struct selection selection = {
+		.runs = &question->run,
+		.n_runs = 1,
+		.from_ns = span.from_ns,
+		.to_ns = span.to_ns,
+	};
 	const struct report_request request = {
 		.run_id = question->run,
+		.selection = &selection,
 		.limit = view_value(question, VIEW_LIMIT, DEFAULT_LIMIT),
 	};
 	question->context->names |= REPORT_NAMES_LINKED;
@@ -123,5 +132,7 @@ int view_report(struct view_question *question)
 	if (r == 0)
 		r = write_list(question, report, &request);
 	json_close(&question->json, '}');
+	if (report->scope == REPORT_OF_SPAN) /* the connection also answers for other spans */
+		report->prepare(question->db, &(struct report_request){ .run_id = question->run });
 	return r;
 }

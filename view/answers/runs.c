@@ -5,7 +5,9 @@
 #include <stddef.h>
 
 #include "report/queries.h"
+#include "report/text/json.h"
 #include "store/heatmap/heatmap.h"
+#include "store/statement.h"
 
 /* clang-format off */
 static const char runs_sql[] =
@@ -13,12 +15,24 @@ static const char runs_sql[] =
 	" ended_cleanly, detail, coalesce((SELECT value FROM total WHERE run_id = run.id AND name ="
 	" 'allocations'), 0) AS n_blocks, (SELECT coalesce(sum(n_samples), 0) FROM source WHERE"
 	" run_id = run.id) AS n_samples, (SELECT coalesce(sum(count), 0) FROM loss WHERE run_id ="
-	" run.id) AS n_lost FROM run ORDER BY id";
+	" run.id) AS n_lost, replace(trace, rtrim(trace, replace(trace, '/', '')), '') AS trace,"
+	" CASE row_number() OVER (ORDER BY id) WHEN 1 THEN :first_label WHEN 2 THEN :second_label"
+	" END AS label FROM run ORDER BY id";
 /* clang-format on */
 
 int view_runs(struct view_question *question)
 {
-	return view_columns(question, NULL, runs_sql);
+	static const char *const names[] = { ":first_label", ":second_label" };
+	auto_statement sqlite3_stmt *rows = NULL;
+	int r = view_prepare(question, runs_sql, &rows);
+
+	for (int i = 0; i < 2 && r == 0; i++) {
+		const char *label = question->context->labels[i];
+		int at = sqlite3_bind_parameter_index(rows, names[i]);
+		if (sqlite3_bind_text(rows, at, label, -1, SQLITE_STATIC) != SQLITE_OK)
+			r = -ENOMEM;
+	}
+	return r < 0 ? r : columns_of(&question->json, rows, NULL);
 }
 
 static const char run_sql[] = "SELECT * FROM run WHERE id = :run";
@@ -111,8 +125,11 @@ int view_run(struct view_question *question)
 		{ view_columns, "threads", threads_sql },
 	};
 
+	int r = view_take_part(question, false);
+	if (r < 0)
+		return r;
 	json_open(&question->json, '{');
-	int r = write_run(question);
+	r = write_run(question);
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]) && r == 0; i++)
 		r = parts[i].write(question, parts[i].name, parts[i].sql);
 	if (r == 0)

@@ -23,6 +23,7 @@
 
 struct view_stored {
 	int64_t run_id; /* the one that is taken along in full */
+	int64_t from_ns, to_ns; /* of it; 0 to INT64_MAX: all */
 	size_t max_bytes; /* of all answers together */
 };
 
@@ -42,6 +43,8 @@ struct store {
 	int64_t other_run_id; /* what it is compared with; 0: none */
 	int64_t process_id; /* with most blocks and samples; 0: none */
 	int64_t from_ns, to_ns, height; /* of its picture */
+	/* of the part that is counted, as in keys before and behind what sorts between; "": all */
+	char from[40], to[40];
 	bool is_full; /* something did not fit */
 	unsigned n_parts; /* pictures of a part */
 	unsigned n_sites;
@@ -117,6 +120,7 @@ static int add_picture(struct store *store, const struct view_limits *limits, co
 		   of->width);
 }
 
+/* All addresses over the time that is counted. */
 static int add_whole(struct store *store, const char *by, unsigned width)
 {
 	const struct rectangle whole = { store->from_ns, store->to_ns, 0,
@@ -194,8 +198,8 @@ static int add_objects(struct store *store, int64_t run_id)
 
 	for (size_t i = 0; i < sizeof(sorts) / sizeof(sorts[0]) && r == 0; i++)
 		r = add(store, &other_limits,
-			"objects?descending=1&limit=50&offset=0&run=%lld&sort=%s",
-			(long long)run_id, sorts[i]);
+			"objects?descending=1&%slimit=50&offset=0&run=%lld&sort=%s%s", store->from,
+			(long long)run_id, sorts[i], store->to);
 	return r;
 }
 
@@ -207,8 +211,8 @@ static int add_reports(struct store *store)
 	int r = 0;
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]) && r == 0; i++)
-		r = add(store, &other_limits, "report?kind=%s&run=%lld", kinds[i],
-			(long long)store->run_id);
+		r = add(store, &other_limits, "report?%skind=%s&run=%lld%s", store->from, kinds[i],
+			(long long)store->run_id, store->to);
 	return r;
 }
 
@@ -219,8 +223,8 @@ static int add_flames(struct store *store, int64_t run_id, bool is_inverse)
 	int r = 0;
 
 	for (size_t i = 0; i < sizeof(metrics) / sizeof(metrics[0]) && r == 0; i++)
-		r = add(store, &other_limits, "flame?by=%s&inverse=%d&run=%lld", metrics[i],
-			is_inverse, (long long)run_id);
+		r = add(store, &other_limits, "flame?by=%s&%sinverse=%d&run=%lld%s", metrics[i],
+			store->from, is_inverse, (long long)run_id, store->to);
 	return r;
 }
 
@@ -243,8 +247,9 @@ static int add_sites(struct store *store)
 	statement_integer(row, 1, store->run_id);
 	while (r == 0 && (r = statement_step(row)) == 1) {
 		bool was_full = store->is_full;
-		r = add(store, &other_limits, "object?run=%lld&site=%lld", (long long)store->run_id,
-			(long long)sqlite3_column_int64(row, 0));
+		r = add(store, &other_limits, "object?%srun=%lld&site=%lld%s", store->from,
+			(long long)store->run_id, (long long)sqlite3_column_int64(row, 0),
+			store->to);
 		store->n_sites += store->is_full == was_full;
 	}
 	return r < 0 ? fault_of(r) : 0;
@@ -267,6 +272,9 @@ static int add_run(struct store *store, int64_t run_id)
 {
 	int r = add(store, &other_limits, "run?run=%lld", (long long)run_id);
 
+	if (r == 0 && store->from[0] && run_id == store->run_id)
+		r = add(store, &other_limits, "run?%srun=%lld%s", store->from, (long long)run_id,
+			store->to);
 	return r < 0 ? r
 		     : add(store, &other_limits, "timeline?run=%lld&width=1000", (long long)run_id);
 }
@@ -315,7 +323,27 @@ static int find_picture(struct store *store)
 	return r == -ENODATA || r == -ENOENT ? 0 : r;
 }
 
-static int find_what(struct store *store)
+/* The part that is counted, as far as the run goes. */
+static int find_part(struct store *store, const struct view_stored *stored)
+{
+	sqlite3 *db = db_handle(store->context->db);
+	int64_t end =
+		report_sql_number(db, "SELECT duration_ns FROM run WHERE id = :run", store->run_id);
+	int64_t to = stored->to_ns < end ? stored->to_ns : end;
+
+	if (stored->from_ns <= 0 && stored->to_ns >= end)
+		return 0;
+	if (stored->from_ns >= end)
+		return view_context_refuse(store->context, -EPROTO,
+					   "--from lies behind the end of the run");
+	store->from_ns = stored->from_ns;
+	store->to_ns = to;
+	snprintf(store->from, sizeof(store->from), "from=%lld&", (long long)stored->from_ns);
+	snprintf(store->to, sizeof(store->to), "&to=%lld", (long long)to);
+	return 0;
+}
+
+static int find_what(struct store *store, const struct view_stored *stored)
 {
 	sqlite3 *db = db_handle(store->context->db);
 
@@ -324,7 +352,8 @@ static int find_what(struct store *store)
 	store->other_run_id = report_sql_number(
 		db, "SELECT id FROM run WHERE id <> :run ORDER BY id < :run DESC, id DESC LIMIT 1",
 		store->run_id);
-	return find_picture(store);
+	int r = find_picture(store);
+	return r < 0 ? r : find_part(store, stored);
 }
 
 static int add_main_run(struct store *store)
@@ -366,18 +395,22 @@ static void tell(struct store *store)
 	char text[800];
 
 	snprintf(text, sizeof(text),
-		 "It holds run %lld: pictures of all of it (of %s of addresses, 800 x 400 cells),"
+		 "It holds %srun %lld: pictures of all of it (of %s of addresses, 800 x 400 cells),"
 		 " %u of parts (the smallest 1/%u of both axes, 320 x 160 cells), the first 50"
 		 " objects by each column, lists of at most 200 rows, details of %u call sites,"
-		 " call trees of at most 2,000 nodes%s. It cannot count a part of the time anew,"
+		 " call trees of at most 2,000 nodes%s. It cannot count another part of the time,"
 		 " filter what it does not hold, or show source files.%s",
-		 (long long)store->run_id, format_bytes((int64_t)store->height).text,
-		 store->n_parts, 1u << store->depth, store->n_sites,
-		 store->other_run_id ? ", and a comparison with one other run" : "",
+		 store->from[0] ? "a part of " : "", (long long)store->run_id,
+		 format_bytes((int64_t)store->height).text, store->n_parts, 1u << store->depth,
+		 store->n_sites, store->other_run_id ? ", and a comparison with one other run" : "",
 		 store->is_full ? " There was more than the file has room for." : "");
 	json_name(&store->json, "stored");
 	json_open(&store->json, '{');
 	json_set_integer(&store->json, "run", store->run_id);
+	if (store->from[0]) {
+		json_set_integer(&store->json, "from", store->from_ns);
+		json_set_integer(&store->json, "to", store->to_ns);
+	}
 	json_set_text(&store->json, "version", MEMSIGHT_VERSION);
 	json_set_text(&store->json, "text", text);
 	json_close(&store->json, '}');
@@ -396,7 +429,7 @@ static int view_stored_make(struct view_context *context, const struct view_stor
 			       .max_bytes = stored->max_bytes };
 
 	json_open(&store.json, '{');
-	int r = find_what(&store);
+	int r = find_what(&store, stored);
 	if (r == 0)
 		r = add(&store, &other_limits, "runs");
 	if (r == 0)
@@ -439,7 +472,8 @@ static int make_answers(const struct view_export *export, size_t max_bytes, char
 			char *message)
 {
 	auto_view_context struct view_context *context = NULL;
-	const struct view_stored stored = { export->run_id, max_bytes };
+	const struct view_stored stored = { export->run_id, export->from_ns, export->to_ns,
+					    max_bytes };
 	auto_json struct json json = { 0 };
 	size_t n_bytes = 0;
 	int r = view_context_open(&export->files, &context);

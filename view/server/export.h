@@ -10,6 +10,8 @@
 struct view_export {
 	struct view_files files;
 	int64_t run_id;
+	int64_t from_ns; /* the part of the run that is counted: 0 to INT64_MAX is all of it */
+	int64_t to_ns; /* not included */
 	const char
 		*output; /* written in whole or not at all, for those who may read the database */
 	bool force; /* may take the place of a file */

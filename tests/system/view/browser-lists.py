@@ -119,17 +119,35 @@ def call_paths_are_whole_when_they_are_wanted(checks, page):
 def two_traces_of_one_program_stay_two_runs(checks, page):
     other = os.path.join(page.recording.folder.name, "other.mst")
     whole.run([page.memsight, "record", "-o", other, "--", page.victim])
-    with browser.Served(page.memsight, other, page.recording.trace) as both:
+    with browser.Served(page.memsight, other, page.recording.trace, "--label", "slow") as both:
         runs = both.answer("runs")["columns"]
         names = set(zip(runs["program"], runs["mode"], runs["repetition"]))
         checks.that(
             len(names) == len(runs["id"]) == 2 and len(set(runs["program"])) == 1
             and set(runs["detail"]) == {"full"}, f"{runs}")
+        checks.that(runs["label"] == ["slow", None] and runs["trace"][0] in (
+            "other.mst", os.path.basename(page.recording.trace)), f"{runs}")
         page.chromium.open(both.address)
         page.chromium.until("return document.documentElement.dataset.ready === 'diff'")
         page.chromium.until("return document.querySelector('.page-diff .diff-summary')?.innerText")
         said = page.chromium.text(".page-diff .diff-summary")
         checks.that("0 B" in said and "No call site differs" in said, said)
+
+
+def pages_follow_the_selected_time_or_say_that_they_do_not(checks, page):
+    # All of the run but its first ns: it is counted anew, and has the same in it.
+    page.open("page=sharing&from=1")
+    expected = page.report("--sharing", "--from", "1ns")
+    shown = page.rows("sharing")
+    checks.that(
+        [row["Touches"] for row in shown] == [f"{row['touches']:,}" for row in expected] != [],
+        f"{shown}, the report has {expected}")
+    page.open("page=run&from=1")
+    checks.that("selected time" in page.chromium.text(".panel-run"), "the page Run is of all")
+    for name in ["findings", "series", "diff"]:
+        page.open(f"page={name}&from=1")
+        said = page.chromium.text(f".page-{name} .whole-runs")
+        checks.that("not follow the selected time" in said, f"{name}: {said!r}")
 
 
 def axe_finds_no_error_on_any_page(checks, page):
@@ -153,7 +171,8 @@ TESTS = {
     "lists": [
         findings_are_those_of_the_report, leaks_are_those_of_the_report_and_lead_to_the_site,
         a_shared_line_shows_which_bytes_each_thread_wrote,
-        call_paths_are_whole_when_they_are_wanted, two_traces_of_one_program_stay_two_runs
+        call_paths_are_whole_when_they_are_wanted, two_traces_of_one_program_stay_two_runs,
+        pages_follow_the_selected_time_or_say_that_they_do_not
     ],
     "axe": [axe_finds_no_error_on_any_page]
 }

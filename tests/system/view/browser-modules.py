@@ -375,12 +375,19 @@ def a_difference_as_a_tree_adds_up_on_both_sides(checks, modules):
             ], "changes")
 
 
-def a_site_without_a_name_is_told_by_its_callers(checks, modules):
-    for path, expected in [(["main", "f at x.c:2"], "f at x.c:2"),
-                           (["main", "g", "(in a.so)", "f", "(in a.so)"], "(in a.so) < f < g"),
-                           ([], "(no call stack)"), (["(in a)", "(in b)"], "(in b)")]:
-        found = modules.ask("diff", "return m.siteText(a)", path)
-        checks.that(found == expected, f"{path}: {found}")
+def runs_are_called_by_label_by_trace_or_as_in_a_series(checks, modules):
+    def run(mode, repetition, trace, label=None):
+        return {"program": "p", "mode": mode, "repetition": repetition, "trace": trace,
+                "label": label}
+
+    for runs, expected in [
+        ([run("default", 1, "a.mst"), run("default", 2, "b.mst")], ["a.mst", "b.mst"]),
+        ([run("default", 1, "a.mst"), run("default", 2, "a.mst")], ["p.default.1", "p.default.2"]),
+        ([run("quick", 1, "p.quick.1.mst")], ["p.quick.1"]),
+        ([run("default", 1, "a.mst", "before"), run("default", 2, "b.mst")], ["before", "b.mst"]),
+    ]:
+        found = modules.ask("run-name", "return a.map((run) => m.runName(a, run))", runs)
+        checks.that(found == expected, f"{runs}: {found}")
 
 
 def modes_that_were_repeated_are_compared_before_single_runs(checks, modules):
@@ -456,7 +463,7 @@ TESTS = [
     axes_count_in_steps_of_people_and_bytes_in_powers_of_two,
     whiskers_end_at_values_and_leave_outliers_outside, counts_of_intervals_become_rates_and_add_up,
     regions_that_overlap_stand_below_each_other, a_difference_as_a_tree_adds_up_on_both_sides,
-    a_site_without_a_name_is_told_by_its_callers,
+    runs_are_called_by_label_by_trace_or_as_in_a_series,
     modes_that_were_repeated_are_compared_before_single_runs,
     what_is_not_known_is_sorted_last_either_way,
     every_loss_that_the_program_tells_has_a_meaning_and_a_remedy,

@@ -228,15 +228,17 @@ def a_difference_is_that_of_memsight_diff(checks, page):
     path = page.database.path
     told = page.tell("diff", f"{path}:{a}", f"{path}:{b}", "--by", "bytes", "--limit", "0")
     rows = page.chromium.js("""
-        return [...document.querySelectorAll(".page-diff tbody tr")].map((row) =>
+        return [...document.querySelectorAll(".page-diff .grid tbody tr:not(.detail)")].map((row) =>
             Object.fromEntries([...row.cells].map((cell) => [cell.dataset.title,
                 cell.innerText.trim()])));""")
     checks.that(
         len(told) == 1 and told[0]["change"] == 2000 * 100,
         f"the victims differ by 2,000 blocks of 100 bytes: {told}")
     checks.that(
-        len(rows) == 1 and rows[0]["Allocated at"].startswith("allocate_small at victim-panels.c:"),
-        f"{rows}")
+        len(rows) == 1 and rows[0]["Allocated at"] == told[0]["allocated at"] and
+        told[0]["allocated at"].startswith("allocate_small victim-panels.c:"), f"{rows} {told}")
+    took = page.chromium.text(".page-diff .took")
+    checks.that(all(name in took for name in ("wall time", "CPU time", "max RSS")), took)
     checks.that([
         rows[0][key] for key in ["Change", "Before", "After", "95 % interval", "Of before"]
     ] == ["+195 KiB", "97.7 KiB", "293 KiB", "exact", "+200.0 %"], f"{rows}")

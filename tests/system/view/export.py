@@ -141,6 +141,26 @@ def check_file(checks, memsight, database, folder):
     return output
 
 
+def check_part(checks, memsight, recording, folder):
+    """With --from and --to all that is counted is counted in that part."""
+    output = os.path.join(folder, "part.html")
+    end = recording.one("SELECT duration_ns FROM run")
+    span = {"from": end // 4, "to": end // 2}
+    part = ["--from", f"{span['from']}ns", "--to", f"{span['to']}ns"]
+    whole.run([memsight, "view", "--export", output, *part, recording.path])
+    _, answers = read_page(output)
+    told = answers["stored"]
+    checks.that({name: told[name] for name in span} == span, f"it says that it holds {told}")
+    counted = [key for key in answers if key.split("?")[0] in ("report", "flame", "objects")]
+    checks.that(
+        counted and all(f"from={span['from']}&" in key and f"to={span['to']}" in key
+                        for key in counted), f"it holds {counted}")
+    check_answers(checks, memsight, recording.path, answers)
+    late = whole.Outcome([memsight, "view", "--export", output, "--force", "--from",
+                          f"{end + 1}ns", recording.path])
+    checks.that(late.status == 1 and "end of the run" in late.messages, late.messages)
+
+
 def check_anonymous(checks, memsight, database, folder, names):
     anonymous = os.path.join(folder, "anonymous.db")
     whole.run([memsight, "export", "--anonymise", "-o", anonymous, database])
@@ -187,6 +207,7 @@ def main():
     checks.that({"runs", "run?run=1", "stored"} <= set(answers),
                 f"the file holds {sorted(answers)[:5]}")
     check_answers(checks, memsight, recording.path, answers)
+    check_part(checks, memsight, recording, folder)
     sites = {
         f"object?run=1&site={site}"
         for site, in recording.ask("SELECT stack_id FROM site WHERE run_id = 1 AND stack_id > 0")

@@ -156,9 +156,9 @@ def check_page(trace, window):
     number, from_ns, to_ns = window[:3]
     fragment = f"#from={from_ns}&run=1&to={to_ns}"
     file = trace + ".html"
-    said = whole.run([MEMSIGHT, "view", trace, "--window", str(number), "--export", file])
-    checks.that(said.strip() == "file://" + os.path.realpath(file) + fragment,
-                f"view --export says {said!r}")
+    whole.run([MEMSIGHT, "view", trace, "--window", str(number), "--export", file])
+    with open(file, encoding="utf-8") as page:
+        checks.that(f'"from":{from_ns},"to":{to_ns}' in page.read(), "the file is of another part")
     with subprocess.Popen([MEMSIGHT, "view", trace, "--window", str(number), "--no-open"],
                           text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as served:
         said = served.stdout.readline().strip() or served.stderr.read()

@@ -1,9 +1,9 @@
 /**
- * The page "Diff": two runs, what each call site has more or less, with the interval of the change,
- * as rows and as a flame graph coloured by change. State: diff.a, diff.b (runs), diff.by,
- * diff.filter, diff.at (the widest frame of the graph).
+ * The page "Diff": two runs, what they took, what each call site has more or less, with the
+ * interval of the change, as rows and as a flame graph coloured by change. State: diff.a, diff.b
+ * (runs), diff.by, diff.filter, diff.at (the widest frame of the graph).
  */
-import { debounced, h, select } from "memsight/dom";
+import { debounced, h, select, table } from "memsight/dom";
 import { rowsOf } from "memsight/data";
 import { changeOf, diffTree } from "memsight/diff-tree";
 import { createFlameCanvas } from "memsight/flame-canvas";
@@ -13,20 +13,23 @@ import { count, isKnown, plural } from "memsight/format";
 import { createGrid, numberColumn } from "memsight/grid";
 import { mix } from "memsight/palette";
 import { createPane } from "memsight/pane";
+import { runName } from "memsight/run-name";
+import { oneLine, siteName } from "memsight/site-text";
+import { siteStack } from "memsight/source-text";
 import { drawing, svgLine, svgRect } from "memsight/spark";
 import { changeText, valueText } from "memsight/units";
 
 const LIMIT = 2000;
-const HELP = "Call sites of two runs, equal by name: file, function and line of each call. "
-	+ "The bar is the change, to the right more, to the left less, with its 95 % interval "
-	+ "where it has one; \"may be 0\" means that the interval holds 0. Bytes and blocks of "
-	+ "single runs are exact.";
+const HELP = "Call sites of two runs, paired by the functions that lead to them: lines that moved "
+	+ "and functions that were renamed, moved or extracted make no difference. The bar is the "
+	+ "change, to the right more, to the left less, with its 95 % interval where it has one; "
+	+ "\"may be 0\" means that the interval holds 0. Bytes and blocks of single runs are "
+	+ "exact.";
 const FLAME_HELP = "Each box is as wide as before and after together. Orange with + has grown, "
 	+ "blue with − has shrunk, grey is as it was; the stronger, the larger the change is "
 	+ "against the whole of the box.";
-const ONE_RUN = "This database holds one run. Give two to one database (memsight analyze "
-	+ "-o BOTH.db A.mst B.mst) and view that, or compare two files in the terminal: "
-	+ "memsight diff A B.";
+const ONE_RUN = "This database holds one run. Two are compared by memsight view BEFORE.mst "
+	+ "AFTER.mst, or in a database of both (memsight analyze -o BOTH.db BEFORE.mst AFTER.mst).";
 const KINDS = ["bytes", "blocks", "peak", "leaked", "time", "faults"];
 
 /** Modes of programs that have repetitions: [name, number of runs]. */
@@ -45,24 +48,10 @@ export function usualModes(runs) {
 	return groups.length > 1 ? groups.slice(0, 2).map(([name]) => name) : null;
 }
 
-function runName({ program, mode, repetition }) {
-	return `${program}.${mode}.${repetition}`;
-}
-
 /** "all repetitions" of a mode, and each run. */
 function choicesOf(runs) {
 	return [...groupsOf(runs).map(([name, n]) => [name, `${name}: all ${n} runs`]),
-		...runs.map((run) => [String(run.id), `${run.id}: ${runName(run)}`])];
-}
-
-/**
- * The innermost function, and where that has no name the callers that have: "(in libx.so) < f at
- * x.c:3 < g".
- */
-export function siteText(path) {
-	const inner = path.at(-1) ?? "(no call stack)";
-	const named = path.slice(0, -1).reverse().filter((step) => !step.startsWith("(in "));
-	return inner.startsWith("(in ") ? [inner, ...named.slice(0, 2)].join(" < ") : inner;
+		...runs.map((run) => [String(run.id), `${run.id}: ${runName(runs, run)}`])];
 }
 
 /** Whether an interval tells the change from 0; exact ones always do. */
@@ -97,17 +86,34 @@ function ratioText({ change, before }) {
 	return `${sign}${Math.abs(100 * change / before).toFixed(1)} %`;
 }
 
-function rowsGrid(now) {
+/* "wall time 1.15 s 1.93 s +780 ms (67.2 %) -": what the runs took, as `memsight diff` has it. */
+function tookTable(took, names) {
+	const change = ({ before, after, unit }) =>
+		`${changeText(after - before, unit)}${percentText(after - before, before)}`;
+	const half = (row) => {
+		if (!isKnown(row.half))
+			return "-";
+		const isChance = Math.abs(row.after - row.before) <= row.half;
+		return `±${valueText(row.half, row.unit)}${isChance ? ", within chance" : ""}`;
+	};
+	return table("What the runs took; intervals need two runs on each side",
+		["", ...names, "Change", "95 % interval"], took.map((row) => [row.name,
+			valueText(row.before, row.unit), valueText(row.after, row.unit),
+			change(row), half(row)]), [1, 2, 3, 4]);
+}
+
+function rowsGrid(app, now) {
 	const unit = () => now.unit;
-	const place = (row) => h("details", { class: "path" },
-		h("summary", {}, siteText(row.path)),
-		h("ol", {}, [...row.path].reverse().map((step) => h("li", {}, step))));
+	const was = (row) => (row.was ? h("span", { class: "muted" }, ` (was ${row.was})`) : null);
+	const place = (row) => oneLine(row.was ? `${row.name} (was ${row.was})` : row.name,
+		siteName(app, row.site, row.name, row.run), was(row));
 	const change = (row) => h("div", { class: "share-cell" },
 		changeBar(row, now.most), h("span", {}, changeText(row.change, unit())));
 	const sort = { key: "change", isDescending: true };
-	return createGrid({ caption: "Call sites that differ", sort, part: 50, columns: [
-		{ key: "place", title: "Allocated at",
-			order: (row) => row.function ?? "", cell: place },
+	const detail = (row) => siteStack(app, row.site, row.name, row.run);
+	return createGrid({ caption: "Call sites that differ", sort, part: 50, detail, columns: [
+		{ key: "place", title: "Allocated at", isWide: true,
+			order: (row) => row.name, cell: place },
 		numberColumn("change", "Change", change, {
 			order: (row) => Math.abs(row.change),
 			help: "Sorted by its size, whatever its sign" }),
@@ -123,7 +129,8 @@ export function create(root, app) {
 	const pane = createPane(root, "Difference of two runs", HELP, () => load(app.state));
 	const flame = createPane(root, "Where it changed", FLAME_HELP);
 	const now = { answer: null, asked: "", most: 1, tree: null, sides: null };
-	const grid = rowsGrid(now);
+	const grid = rowsGrid(app, now);
+	const took = h("div", { class: "took" });
 	const summary = h("p", { class: "diff-summary" });
 	const search = debounced(200, () =>
 		app.set({ "diff.filter": field.value || null }, { replace: true }));
@@ -140,7 +147,7 @@ export function create(root, app) {
 			return mix(grey, change > 0 ? "#e0701a" : "#2f7fc1", strength);
 		},
 	});
-	pane.body.append(summary, grid.element);
+	pane.body.append(took, summary, grid.element);
 	flame.body.append(canvas.element);
 
 	function tell(node) {
@@ -196,7 +203,7 @@ export function create(root, app) {
 
 	function requestOf(state, { a, b }) {
 		const by = KINDS.includes(state["diff.by"]) ? state["diff.by"] : "bytes";
-		return { a, b, by, limit: LIMIT };
+		return { a, b, by, limit: LIMIT, ...app.names() };
 	}
 
 	function load(state) {
@@ -215,18 +222,17 @@ export function create(root, app) {
 		pane.show(app.ask("diff", request, pane), (answer) => {
 			now.answer = answer;
 			now.unit = METRICS.find(({ id }) => id === by).unit;
-			now.rows = rowsOf(answer.rows)
-				.map((row) => ({ ...row, path: pathOf(row) }));
+			now.rows = rowsOf(answer.rows);
 			now.sides = diffTree(now.rows, now.unit);
 			now.tree = treeOf(now.sides);
 			draw(app.state);
 		});
 	}
 
-	/* "sq.old.1" of a run that was asked for by its number */
+	/* A run that was asked for by its number; a mode is called so already. */
 	function nameOf(side) {
 		const run = app.runs.find(({ id }) => String(id) === side);
-		return run ? runName(run) : side;
+		return run ? runName(app.runs, run) : side;
 	}
 
 	function draw(state) {
@@ -234,7 +240,8 @@ export function create(root, app) {
 		const wanted = (state["diff.filter"] ?? "").toLowerCase();
 		const holds = (step) => step.toLowerCase().includes(wanted);
 		const changed = now.rows.filter((row) => row.change !== 0);
-		const rows = changed.filter((row) => !wanted || row.path.some(holds));
+		const rows = changed.filter((row) => !wanted
+			|| [row.name, ...row.path].some(holds));
 		const ends = changed.flatMap(({ change, low, high }) => [
 			change, low ?? 0, high ?? 0]);
 		now.most = Math.max(...ends.map(Math.abs), 1e-300);
@@ -242,6 +249,9 @@ export function create(root, app) {
 			field.value = state["diff.filter"] ?? "";
 		grid.element.hidden = changed.length === 0;
 		grid.show(rows);
+		const told = rowsOf(answer.took);
+		took.hidden = told.length === 0;
+		took.replaceChildren(tookTable(told, [answer.before, answer.after].map(nameOf)));
 		summary.textContent = summaryOf(answer, changed, { unit: now.unit, nameOf });
 		pane.foot.textContent = footText(rows.length, changed.length);
 		if (now.sides.total === 0)
@@ -277,6 +287,7 @@ export function create(root, app) {
 
 	return {
 		update(state) {
+			pane.ofWholeRuns(app);
 			const request = requestOf(state, sidesOf(state));
 			if (now.asked !== JSON.stringify(request))
 				load(state);
@@ -284,13 +295,6 @@ export function create(root, app) {
 				draw(state);
 		},
 	};
-}
-
-/* Outermost first; a text "f < g" as older answers have it is turned around. */
-function pathOf(row) {
-	if (Array.isArray(row.path))
-		return row.path;
-	return row.path ? String(row.path).split(" < ").reverse() : [];
 }
 
 /* " (12.3 %)" of what was before, if there was something. */

@@ -171,6 +171,7 @@ export function create(root, app) {
 
 	return {
 		update() {
+			pane.ofWholeRuns(app);
 			if (!now.isAsked)
 				load();
 			else if (now.answer)

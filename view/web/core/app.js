@@ -13,7 +13,8 @@
  * @property {(name: string, parameters: Object) => Object[]} parts
  *   finer answers of an exported file
  * @property {boolean} isStored    an exported file: only what was stored can be shown
- * @property {{ run: number, text: string }|null} about  what an exported file says that it holds
+ * @property {{ run: number, text: string, from: ?number, to: ?number }|null} about  what an
+ *   exported file says that it holds
  * @property {Object} state        what is shown (memsight/state)
  * @property {(changes: Object, how?: { replace?: boolean }) => void} set
  * @property {(changes: Object) => string} link
@@ -27,6 +28,10 @@
  * @property {Object[]} processes  rows of them
  * @property {number} duration     of the run, ns
  * @property {() => { from: number, to: number, isAll: boolean }} span   the selected time, ns
+ * @property {() => { from: number, to: number, isAll: boolean }} counted  the time that lists, call
+ *   trees and objects are of: the selected one, of an exported file the one that it holds
+ * @property {() => Object} part   the same as parameters of a request; none of the whole run
+ * @property {() => string} partText  the same in words, and why it is not the selected time
  * @property {(text: string) => void} say   tells a screen reader
  * @property {() => Object} names  what asks for call paths as they are wanted: with calls of
  *   libraries ({ full: 1 }) or without
@@ -38,6 +43,7 @@ import { keepFocus } from "memsight/focus";
 import * as format from "memsight/format";
 import { createHeader } from "memsight/header";
 import { theme } from "memsight/palette";
+import { runNames } from "memsight/run-name";
 import { changed, createState, numberOf, printState } from "memsight/state";
 
 const list = (kind, title, help) => ({ module: "report", kind, title, help });
@@ -87,7 +93,7 @@ const PAGES = [
 		REGIONS_HELP)], next: ["regions"] },
 	{ id: "series", title: "Series", panels: ["series"] },
 	{ id: "diff", title: "Diff", panels: ["diff"] },
-	{ id: "run", title: "Run", panels: ["run"] },
+	{ id: "run", title: "Run", panels: ["overview", "run"] },
 ];
 
 const main = document.getElementById("main");
@@ -111,6 +117,24 @@ const app = {
 		const to = Math.min(app.duration, numberOf(state.get().to, app.duration));
 		return from < to ? { from, to, isAll: from === 0 && to === app.duration }
 			: { from: 0, to: app.duration, isAll: true };
+	},
+	counted() {
+		const { run, from, to } = data.about ?? {};
+		if (!data.isStored)
+			return app.span();
+		return run === app.runId && format.isKnown(from) ? { from, to, isAll: false }
+			: { from: 0, to: app.duration, isAll: true };
+	},
+	part() {
+		const { from, to, isAll } = app.counted();
+		return isAll ? {} : { from: Math.round(from), to: Math.round(to) };
+	},
+	partText() {
+		const { from, to, isAll } = app.counted();
+		const text = isAll ? "whole run" : `selected time ${format.interval(from, to)}`;
+		const span = app.span();
+		return span.from === from && span.to === to ? text : `${text}: an exported file `
+			+ `cannot count ${isAll ? "a" : "another"} part of the time anew`;
 	},
 	say(text) { live.textContent = text; },
 	names: () => (state.get().full === "1" ? { full: 1 } : {}),
@@ -159,9 +183,7 @@ async function openPage(page) {
 
 function pickRun(wanted) {
 	const name = wanted ?? String(app.about?.run ?? "");
-	const namesOf = ({ id, program, mode, repetition }) => [
-		String(id), `${program}.${mode}.${repetition}`];
-	return app.runs.find((row) => namesOf(row).includes(name))
+	return app.runs.find((row) => runNames(row).includes(name))
 		?? app.runs.find((row) => row.n_samples + row.n_blocks > 0) ?? app.runs[0];
 }
 
@@ -211,6 +233,13 @@ async function refresh() {
 
 const BUSY = ".page:not([hidden]) .pane[data-state=busy]";
 
+/* A file of a part of the run begins with that. */
+function selectStored() {
+	const { from, to } = data.about ?? {};
+	if (format.isKnown(from) && !app.state.from && !app.state.to)
+		state.set({ from, to }, { replace: true, isQuiet: true });
+}
+
 async function start() {
 	document.body.append(live);
 	keepFocus(main, () => main.querySelector(BUSY) !== null);
@@ -223,6 +252,7 @@ async function start() {
 		const runs = rowsOf(await app.ask("runs"));
 		app.runs = runs.filter((row) => app.holds("run", { run: row.id }));
 		main.replaceChildren();
+		selectStored();
 		await refresh();
 	} catch (error) {
 		fatal(error);

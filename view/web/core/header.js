@@ -5,6 +5,7 @@ import { rowsOf } from "memsight/data";
 import { h, select } from "memsight/dom";
 import { count, duration, fileName, interval, plural } from "memsight/format";
 import { isDark } from "memsight/palette";
+import { runName } from "memsight/run-name";
 
 /* Pages that show one process; all others count all of them. */
 const OF_ONE_PROCESS = ["memory"];
@@ -27,10 +28,9 @@ function setTheme(name) {
 	}
 }
 
-function runName(row) {
+function choiceOf(runs, row) {
 	const lost = row.n_lost > 0 ? " - with losses" : "";
-	const name = `${row.program}${row.mode ? "." + row.mode : ""}.${row.repetition}`;
-	return `${row.id}: ${name} (${duration(row.duration_ns)})${lost}`;
+	return `${row.id}: ${runName(runs, row)} (${duration(row.duration_ns)})${lost}`;
 }
 
 function processName(row) {
@@ -123,7 +123,7 @@ export function createHeader(root, app, pages, redraw) {
 		app.isStored ? storedNotice(app) : "");
 
 	function runChooser(state, page) {
-		const options = app.runs.map((row) => [row.id, runName(row)]);
+		const options = app.runs.map((row) => [row.id, choiceOf(app.runs, row)]);
 		return select("Run", options, app.runId, (run) => app.set({
 			run, process: null, from: null, to: null, low: null, high: null,
 			site: null, block: null, source: null,

@@ -16,10 +16,13 @@ export function siteOf(text) {
 	return LINKED.exec(text)?.[1] ?? null;
 }
 
-/** "f a.c:1 › map::insert < main a.c:2": the program's call in the link, its callers behind it. */
-export function siteName(app, site, name) {
+/**
+ * "f a.c:1 › map::insert < main a.c:2": the program's call in the link, its callers behind it. run:
+ * of which the site is, where it is not the one that is shown.
+ */
+export function siteName(app, site, name, run = app.state.run) {
 	const [inner, ...callers] = String(name).split(" < ");
-	const href = site ? app.link({ page: "object", site, block: null }) : null;
+	const href = site ? app.link({ page: "object", site, run, block: null }) : null;
 	return [
 		href ? h("a", { href, class: "object-link" }, inner) : h("span", {}, inner),
 		callers.length ? h("span", { class: "muted" }, ` < ${callers.join(" < ")}`) : null,

@@ -39,7 +39,9 @@ export function numberOf(text, otherwise = null) {
 /**
  * The state that lies in the URL. onChange(state) is called after each change, whoever made it.
  *
- * @returns {{ get: () => State, set: (changes: Object, how?: { replace?: boolean }) => void }}
+ * @returns {{ get: () => State,
+ *   set: (changes: Object, how?: { replace?: boolean, isQuiet?: boolean }) => void }}
+ *   isQuiet: onChange is not called
  */
 export function createState(onChange) {
 	let state = parseState(location.hash);
@@ -56,13 +58,16 @@ export function createState(onChange) {
 	});
 	return {
 		get: () => state,
-		set(changes, { replace = false } = {}) {
+		set(changes, { replace = false, isQuiet = false } = {}) {
 			const next = changed(state, changes);
 			const text = printState(next);
 			if (text === printState(state))
 				return;
 			history[replace ? "replaceState" : "pushState"](null, "", "#" + text);
-			take(next);
+			if (isQuiet)
+				state = next;
+			else
+				take(next);
 		},
 	};
 }

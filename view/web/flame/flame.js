@@ -58,7 +58,7 @@ export function create(root, app) {
 		"aria-label": "Search frames", oninput: debounced(250, find) });
 	const legend = h("div", { class: "flame-legend" });
 	const detail = h("div", { class: "frame-detail" });
-	const functions = functionsGrid(now, shareOf, atLeast, zoomTo);
+	const functions = functionsGrid(app, now, { shareOf, atLeast, zoomTo });
 	pane.tools.append(choices);
 	pane.body.append(
 		h("div", { class: "tools-row" },
@@ -182,10 +182,9 @@ export function create(root, app) {
 	}
 
 	function requestOf(state, metric) {
-		const { from, to, isAll } = app.span();
 		return { run: app.runId, by: metric.id,
 			inverse: state["flame.inverse"] === "1" ? 1 : 0, ...app.names(),
-			...(isAll ? {} : { from: Math.round(from), to: Math.round(to) }) };
+			...app.part() };
 	}
 
 	function load(state) {
@@ -229,7 +228,7 @@ export function create(root, app) {
 		const hits = search(tree, wanted, zoom);
 		const isSearching = Boolean(wanted.trim());
 		if (!(answer.total > 0)) {
-			const time = app.span().isAll ? "In this run" : "In the selected time";
+			const time = app.counted().isAll ? "In this run" : "In the selected time";
 			pane.empty(`${time} there is none of that (${answer.unit}).`);
 		}
 		canvas.show({ tree, zoom, matches: isSearching ? hits.matches : null });
@@ -286,15 +285,6 @@ export function create(root, app) {
 			nMore > 0 ? `and ${plural(nMore, "more file")}` : ""];
 	}
 
-	function timeText() {
-		const { from, to, isAll } = app.span();
-		if (isAll)
-			return "whole run";
-		if (app.isStored)
-			return "whole run: an exported file cannot count a part of the time anew";
-		return `of the selected time ${app.format.interval(from, to)}`;
-	}
-
 	function footOf() {
 		const { total, unit: counted, n_samples: n, n_left_out: nLeftOut } = now.answer;
 		const { ends, samples } = now.tree;
@@ -304,7 +294,7 @@ export function create(root, app) {
 			n === null ? "counted exactly"
 				: `${part} of n = ${count(n)} samples; ± is the 95 % interval`,
 			ends ? "two numbers: anywhere between them" : "",
-			timeText(),
+			app.partText(),
 			nLeftOut ? `${count(nLeftOut)} of the smallest frames are not drawn` : "",
 		].filter(Boolean).join(" · ");
 	}
@@ -321,12 +311,9 @@ export function create(root, app) {
 }
 
 /* The accessible reading: what functions have for themselves and with what they called. */
-function functionsGrid(now, shareOf, atLeast, onZoom) {
+function functionsGrid(app, now, { shareOf, atLeast, zoomTo }) {
 	const name = ({ frame, node }) => h("button", {
-		type: "button", class: "link", onclick: () => onZoom(node) }, frameName(frame));
-	const fileOf = (path) => path.split("/").pop();
-	const placeOf = ({ frame }) => (frame.file ? `${fileOf(frame.file)}:${frame.line}`
-		: fileOf(frame.module) || "-");
+		type: "button", class: "link", onclick: () => zoomTo(node) }, frameName(frame));
 	const value = (sum, samples, ends) =>
 		`${atLeast(sum, ends)} (${shareOf(sum, samples, ends)})`;
 	const grid = createGrid({
@@ -336,8 +323,8 @@ function functionsGrid(now, shareOf, atLeast, onZoom) {
 		columns: [
 			{ key: "name", title: "Function", cell: name,
 				order: ({ frame }) => frameName(frame) },
-			{ key: "place", title: "Place", cell: placeOf,
-				order: ({ frame }) => frame.file },
+			{ key: "place", title: "Place", order: ({ frame }) => frame.file,
+				cell: ({ frame }) => placeButton(app, frame) },
 			numberColumn("self", "Self",
 				(row) => value(row.self, row.selfSamples, row.selfEnds)),
 			numberColumn("total", "Total",

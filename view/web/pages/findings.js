@@ -86,8 +86,6 @@ export function create(root, app) {
 		list.replaceChildren(...(rows.length ? rows.map((row) => card(app, row))
 			: [h("li", { class: "finding none" }, plainText(answer.foot))]));
 		numbers.replaceChildren(cards(facts(app)));
-		pane.foot.textContent = app.span().isAll ? ""
-			: "Findings are of the whole run: they do not follow the selected time.";
 	}
 
 	function request() {
@@ -96,13 +94,14 @@ export function create(root, app) {
 
 	function load() {
 		const wanted = request();
-		asked = JSON.stringify([wanted, app.span()]);
+		asked = JSON.stringify(wanted);
 		return pane.show(app.ask("report", wanted, pane), draw);
 	}
 
 	return {
 		update() {
-			if (asked !== JSON.stringify([request(), app.span()]))
+			pane.ofWholeRuns(app);
+			if (asked !== JSON.stringify(request()))
 				load();
 		},
 	};

@@ -26,7 +26,7 @@ function sourceText(app, answer) {
 	const source = rowsOf(app.run.sources)
 		.find(({ measures, n_samples: n }) => measures === "time" && n > 0);
 	const ofPart = answer.share > 0 ? answer.n_samples / answer.share : null;
-	const n = app.span().isAll ? source?.n_samples : ofPart;
+	const n = app.counted().isAll ? source?.n_samples : ofPart;
 	const all = n ? `n = ${count(n)} samples` : "the samples";
 	const unit = source ? `; source ${source.name}, unit ${source.unit}` : "";
 	return `${count(answer.n_samples ?? 0)} of ${all}${unit}`;
@@ -42,7 +42,7 @@ function timeCard(app, answer) {
 
 /** What the row of objects says, as [name, value, small print]. */
 function numbers(app, answer) {
-	const { isAll } = app.span();
+	const { isAll } = app.counted();
 	const life = isKnown(answer.mean_life_ns) ? duration(answer.mean_life_ns) : "-";
 	const span = isAll ? "" : " in the selected time";
 	const when = isAll ? "exact" : "exact, of what was allocated in the selected time";
@@ -200,7 +200,7 @@ async function zoomTo(app, block) {
 /** Links to the objects before and after, as [text, changes of the state]. */
 async function neighbours(app, answer) {
 	const { block, site } = app.state;
-	const asked = { run: app.runId, ...spanOf(app) };
+	const asked = { run: app.runId, ...app.part() };
 	const change = (name) => (id) => (id === null ? null : { [name]: id });
 	if (block) {
 		const whole = site ? await app.ask("object", { ...asked, site }) : answer;
@@ -218,11 +218,6 @@ function around(ids, id) {
 	return i < 0 ? [null, null] : [ids[i - 1] ?? null, ids[i + 1] ?? null];
 }
 
-function spanOf(app) {
-	const { from, to, isAll } = app.span();
-	return isAll ? {} : { from, to };
-}
-
 export function create(root, app) {
 	const retry = () => {
 		shownOf = "";
@@ -230,10 +225,10 @@ export function create(root, app) {
 	};
 	const head = createPane(root, "Object", "", retry);
 	const title = head.element.querySelector("h2");
-	const heatPane = createPane(root, "Offset × time", HEAT_HELP);
-	const shapes = createPane(root, "Sizes, lives and offsets");
-	const users = createPane(root, "Who touches it");
-	const blocks = createPane(root, "Blocks");
+	const heatPane = createPane(root, "Offset × time", HEAT_HELP, retry);
+	const shapes = createPane(root, "Sizes, lives and offsets", "", retry);
+	const users = createPane(root, "Who touches it", "", retry);
+	const blocks = createPane(root, "Blocks", "", retry);
 	const others = [heatPane, shapes, users, blocks];
 	let shownOf = "";
 	let heat = null;
@@ -279,7 +274,7 @@ export function create(root, app) {
 	function drawHeat(answer) {
 		const { heat: given } = answer;
 		const isPart = given && given.to > given.from;
-		const span = isPart ? { from: given.from, to: given.to } : app.span();
+		const span = isPart ? { from: given.from, to: given.to } : app.counted();
 		const isThere = given?.width > 0 && given.size > 0;
 		heat = isThere ? createHeat(given, span, app.theme) : null;
 		if (!heat || heat.sum === 0) {
@@ -339,7 +334,7 @@ export function create(root, app) {
 	async function update(state) {
 		const { block } = state;
 		const site = block ? null : state.site;
-		const wanted = { run: app.runId, site, block, ...app.names(), ...spanOf(app) };
+		const wanted = { run: app.runId, site, block, ...app.names(), ...app.part() };
 		const key = JSON.stringify([wanted, app.theme().dark]);
 		if (!site && !block) {
 			hideOthers(true);
@@ -348,18 +343,39 @@ export function create(root, app) {
 		}
 		if (key === shownOf)
 			return heat?.draw();
-		hideOthers(true);
-		await head.show(app.ask("object", wanted, head), (answer) => {
-			shownOf = key;
+		shownOf = key;
+		others.forEach((pane) => pane.busy("Counting …"));
+		hideOthers(app.isStored);
+		delete head.element.dataset.object;
+		if (!app.isStored)
+			await head.show(app.ask("object", { ...wanted, limit: 0 }, head),
+				(answer) => drawHead(answer, state));
+		if (shownOf !== key)
+			return;
+		if (!app.isStored && head.element.dataset.state === "fault")
+			hideOthers(true);
+		else
+			await drawRest(wanted, key, state);
+	}
+
+	/* What must be counted from rows takes longer. */
+	async function drawRest(wanted, key, state) {
+		const whole = app.ask("object", wanted, heatPane);
+		const show = (pane, draw) => pane.show(whole, (answer) => {
 			hideOthers(false);
-			drawHead(answer, state);
-			drawNeighbours(answer);
-			drawHeat(answer);
-			drawShapes(answer);
-			drawUsers(answer);
-			drawBlocks(answer);
-			head.element.dataset.object = block ? `block ${block}` : `site ${site}`;
-		});
+			draw(answer);
+		}, "Counting …");
+		await Promise.all([
+			app.isStored ? head.show(whole, (answer) => drawHead(answer, state)) : null,
+			show(heatPane, drawHeat), show(shapes, drawShapes),
+			show(users, drawUsers), show(blocks, drawBlocks),
+		]);
+		const answer = await whole.catch(() => null);
+		if (!answer || shownOf !== key)
+			return;
+		drawNeighbours(answer);
+		const { block, site } = state;
+		head.element.dataset.object = block ? `block ${block}` : `site ${site}`;
 	}
 	return { update };
 }

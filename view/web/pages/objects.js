@@ -5,7 +5,7 @@
  */
 import { debounced, h, select } from "memsight/dom";
 import { rowsOf } from "memsight/data";
-import { count, fileName, isKnown, share } from "memsight/format";
+import { capital, count, fileName, isKnown, share } from "memsight/format";
 import { createGrid, numberColumn, sorted } from "memsight/grid";
 import { createPane } from "memsight/pane";
 import { oneLine, siteName } from "memsight/site-text";
@@ -175,25 +175,23 @@ export function create(root, app) {
 	}
 
 	function requestOf(state) {
-		const { from, to, isAll } = app.span();
 		const sort = sortOf(state);
-		const span = isAll ? {} : { from: Math.round(from), to: Math.round(to) };
 		return { run: app.runId, sort: sort.key, descending: sort.isDescending ? 1 : 0,
 			filter: state["objects.filter"] ?? "", limit: PAGE_ROWS,
-			offset: Number(state["objects.offset"] ?? 0), ...app.names(), ...span };
+			offset: Number(state["objects.offset"] ?? 0), ...app.names(),
+			...app.part() };
 	}
 
 	function load(state) {
 		const request = requestOf(state);
-		now.asked = JSON.stringify(request);
+		now.asked = JSON.stringify([request, app.span()]);
 		const held = { ...request, filter: "", descending: 1, offset: 0 };
 		const asked = app.isStored ? held : request;
 		pane.show(app.ask("objects", asked, pane), (answer) => draw(answer, request));
 	}
 
 	function emptyText({ filter }) {
-		const { isAll } = app.span();
-		const part = isAll ? "" : "in the selected time";
+		const part = app.counted().isAll ? "" : "in the selected time";
 		if (filter)
 			return `Nothing is called "${filter}" ${part}. `
 				+ "Clear the filter to see all.";
@@ -217,13 +215,9 @@ export function create(root, app) {
 	}
 
 	function partText() {
-		const { from, to, isAll } = app.span();
-		if (isAll)
-			return "Whole run";
-		if (app.isStored)
-			return "Whole run: an exported file cannot count a part of the time anew";
-		const time = app.format.interval(from, to);
-		return `Blocks that were made and samples that were taken in ${time}`;
+		const text = app.partText();
+		return app.counted().isAll ? capital(text)
+			: `Blocks that were made and samples that were taken in the ${text}`;
 	}
 
 	function storedText(nAll, n) {
@@ -255,7 +249,7 @@ export function create(root, app) {
 			showOrder();
 			if (document.activeElement !== field)
 				field.value = state["objects.filter"] ?? "";
-			if (now.asked !== JSON.stringify(requestOf(state)))
+			if (now.asked !== JSON.stringify([requestOf(state), app.span()]))
 				load(state);
 		},
 	};

@@ -74,10 +74,9 @@ function notes(text) {
 }
 
 function spanText(app, isPart) {
-	const { from, to, isAll } = app.span();
-	if (isAll)
+	if (app.span().isAll && app.counted().isAll)
 		return "";
-	return isPart ? `Counted in ${app.format.interval(from, to)}.`
+	return isPart ? `${capital(app.partText())}.`
 		: "Of the whole run: this list does not follow the selected time.";
 }
 
@@ -89,17 +88,13 @@ export function create(root, app, list) {
 	let asked = "";
 
 	function request() {
-		const { from, to, isAll } = app.span();
-		const span = isAll || app.isStored ? {}
-			: { from: Math.round(from), to: Math.round(to) };
-		return { run: app.runId, kind: list.kind, ...app.names(), ...span };
+		return { run: app.runId, kind: list.kind, ...app.names(), ...app.part() };
 	}
 
 	function draw(answer) {
 		const { n_all: nAll, foot } = answer;
-		const isPart = answer.is_part === 1 && !app.isStored;
 		const rows = answer.rows.map((values) => ({ values }));
-		pane.foot.replaceChildren(...[spanText(app, isPart)].filter(Boolean)
+		pane.foot.replaceChildren(...[spanText(app, answer.is_part === 1)].filter(Boolean)
 			.map((text) => h("p", {}, text)));
 		if (rows.length === 0) {
 			pane.empty(plainText(foot));
@@ -122,13 +117,13 @@ export function create(root, app, list) {
 
 	function load() {
 		const wanted = request();
-		asked = JSON.stringify(wanted);
+		asked = JSON.stringify([wanted, app.span()]);
 		return pane.show(app.ask("report", wanted, pane), draw);
 	}
 
 	return {
 		update() {
-			if (asked !== JSON.stringify(request()))
+			if (asked !== JSON.stringify([request(), app.span()]))
 				load();
 		},
 	};

@@ -1,6 +1,7 @@
 /**
  * The page "Run": what was not recorded and what that means, what was sampled and how, the run
- * itself and its host, its processes and threads. Losses come first.
+ * itself and its host, its processes and threads. Losses come first. Losses, totals, processes and
+ * threads follow the selected time.
  */
 import { h } from "memsight/dom";
 import { rowsOf } from "memsight/data";
@@ -8,6 +9,7 @@ import { bytes, count, duration, interval, isKnown, plural } from "memsight/form
 import { createGrid, numberColumn } from "memsight/grid";
 import { lossWords } from "memsight/loss-words";
 import { createPane } from "memsight/pane";
+import { runName } from "memsight/run-name";
 import { totalRows } from "memsight/total-words";
 import { valueText } from "memsight/units";
 
@@ -165,7 +167,8 @@ function runFacts(app) {
 	const { run } = app.run;
 	const row = app.runs.find(({ id }) => id === run.id);
 	return [
-		["Run", `${run.program}.${run.mode}.${run.repetition}`],
+		["Run", runName(app.runs, row ?? run)],
+		["Program", `${run.program}.${run.mode}.${run.repetition}`],
 		["Command", mono(run.command)],
 		["Began", dateText(run.start_unix_ns)],
 		["Took", duration(run.duration_ns)],
@@ -193,7 +196,7 @@ function factList(title, pairs, open = false) {
 export function create(root, app) {
 	const losses = createPane(root, "Losses", LOSS_HELP);
 	const sources = createPane(root, "Sources", SOURCE_HELP);
-	const run = createPane(root, "The run");
+	const run = createPane(root, "The run", "", () => load());
 	const processes = createPane(root, "Processes and threads");
 	const grids = {
 		losses: lossesGrid(app), sources: sourcesGrid(),
@@ -203,24 +206,39 @@ export function create(root, app) {
 	losses.body.append(grids.losses.element);
 	sources.body.append(grids.sources.element);
 	processes.body.append(grids.processes.element, grids.threads.element);
-	let drawn = null;
+	const now = { asked: "" };
 
-	function drawLosses(rows) {
+	/* Those of the selected time, and those of which nobody knows when. */
+	function lossesIn(answer) {
+		const { from, to } = app.counted();
+		const isIn = ({ from_ns: first, to_ns: last }) => !isKnown(first)
+			|| first < to && (last ?? first) >= from;
+		return rowsOf(answer.losses).filter(isIn);
+	}
+
+	function drawLosses(answer) {
+		const rows = lossesIn(answer);
+		const nElsewhere = answer.losses.n - rows.length;
 		const isFailed = (row) => row.error && !row.passed_over;
 		const nFailed = rowsOf(app.run.sources).filter(isFailed).length;
 		if (rows.length === 0) {
-			losses.empty(nothingLost(nFailed));
+			losses.empty(nElsewhere === 0 ? nothingLost(nFailed)
+				: `Nothing was lost in the ${app.partText()}; `
+				+ `${plural(nElsewhere, "loss", "losses")} of other times.`);
+			losses.foot.textContent = "";
 			return;
 		}
 		losses.ready();
 		grids.losses.show(rows);
 		const sum = rows.reduce((total, row) => total + row.count, 0);
 		losses.foot.textContent = `${count(sum)} in all, of different things: `
-			+ "the sum shows only that something is missing.";
+			+ "the sum shows only that something is missing."
+			+ (nElsewhere ? ` ${plural(nElsewhere, "loss", "losses")} of other times `
+			+ "are not listed." : "");
 	}
 
-	function drawSources() {
-		const rows = rowsOf(app.run.sources);
+	function drawSources(answer) {
+		const rows = rowsOf(answer.sources);
 		if (rows.length === 0)
 			sources.empty("No samples were asked for (--source none): "
 				+ "blocks are known, accesses are not.");
@@ -230,10 +248,10 @@ export function create(root, app) {
 		}
 	}
 
-	function draw() {
-		drawLosses(rowsOf(app.run.losses));
-		drawSources();
-		run.ready();
+	function draw(answer) {
+		const time = app.counted().isAll ? "" : `, ${app.partText()}`;
+		drawLosses(answer);
+		drawSources(answer);
 		processes.ready();
 		const total = ({ text, value, help }) => [
 			help ? h("span", { title: help }, text) : text, value];
@@ -241,17 +259,28 @@ export function create(root, app) {
 			.map(([key, value]) => [key, mono(String(value))]);
 		run.body.replaceChildren(h("div", { class: "fact-columns" },
 			facts(runFacts(app)),
-			factList("Totals", totalRows(app.run.totals ?? {}).map(total), true),
+			factList(`Totals${time}`, totalRows(answer.totals ?? {}).map(total), true),
 			factList("Host and options", host)));
-		grids.processes.show(app.processes);
-		grids.threads.show(rowsOf(app.run.threads));
+		grids.processes.show(rowsOf(answer.processes));
+		grids.threads.show(rowsOf(answer.threads));
+		const part = app.counted().isAll ? ""
+			: `Blocks, samples and faults are those of the ${app.partText()}.`;
+		sources.foot.textContent = part;
+		processes.foot.textContent = part;
 	}
 
+	function load() {
+		const part = app.part();
+		now.asked = key();
+		run.show("from" in part ? app.ask("run", { run: app.runId, ...part }, run)
+			: app.run, draw);
+	}
+
+	const key = () => JSON.stringify([app.runId, app.counted()]);
 	return {
 		update() {
-			if (drawn !== app.run)
-				draw();
-			drawn = app.run;
+			if (now.asked !== key())
+				load();
 		},
 	};
 }

@@ -86,12 +86,15 @@ export function stackList(app, stack) {
 	return h("ol", { class: "stack" }, runsOf(stack).map(part));
 }
 
-/** The call path of a site, once it is there; what an exported file lacks is told by the name. */
-export function siteStack(app, site, name) {
+/**
+ * The call path of a site of a run, once it is there; what an exported file lacks is told by the
+ * name.
+ */
+export function siteStack(app, site, name, run = app.runId) {
 	const holder = h("div", { class: "site-stack" }, "Loading …");
 	const calls = () => h("ol", { class: "stack" }, String(name).split(" < ")
 		.map((call) => h("li", {}, h("code", {}, call))));
-	app.ask("stack", { run: app.runId, site }).then(
+	app.ask("stack", { run, site }).then(
 		({ stack }) => holder.replaceChildren(stackList(app, stack)),
 		() => holder.replaceChildren(calls()));
 	return holder;
