@@ -459,9 +459,9 @@ int cmd_record(const struct option_set *given)
 		return cmd_usage("record: %s", r == -EINVAL ? all.message : strerror(-r));
 	if (option_text(&all, OPTION_ATTACH_PID))
 		return attach_to(option_text(&all, OPTION_ATTACH_PID), all.operands, &all);
-	if (option_text(&all, OPTION_DURATION) ||
+	if (option_text(&all, OPTION_DURATION) || option_flag(&all, OPTION_CHILDREN) ||
 	    option_origin(&all, OPTION_RANK) > OPTION_FROM_DEFAULT)
-		return cmd_usage("record: --duration and --rank go with -p PID|NAME");
+		return cmd_usage("record: --duration, --rank and --children go with -p PID|NAME");
 	run = record_options_of(&all);
 	if (read_time(&all, OPTION_PROGRESS, &run.progress_ns) != CMD_DONE)
 		return CMD_USAGE;

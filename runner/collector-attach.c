@@ -66,6 +66,14 @@ bool collector_is_attached(struct collector *collector)
 	if (collector->wants_to_leave ||
 	    (collector->leave_ns && collector->now_ns >= collector->leave_ns))
 		ask_to_leave(collector);
+	if (image && collector->options->no_follow && image->id != collector->tracker.command_id) {
+		collector_warn(collector,
+			       "process %d runs another program now (exec), so the recording ends; "
+			       "--children goes on with it",
+			       (int)collector->command_pid);
+		collector->was_let_go = true;
+		return false;
+	}
 	if (image && !is_dead(image) && !tracker_was_left(&collector->tracker, image))
 		return true;
 	collector->has_left = image && !is_dead(image);

@@ -47,6 +47,7 @@ static int check_options(struct run *run)
 			      "--source: a process that is attached to is sampled by clock and "
 			      "faults only (or none)");
 	run->options_now.wait_child = true;
+	run->options_now.no_follow = !options->attach_children;
 	return 0;
 }
 

@@ -74,6 +74,16 @@ void ta_environment_start(void)
 		dl_iterate_phdr(find_library, NULL);
 }
 
+void ta_environment_start_late(void)
+{
+	static const char passing[] = "/proc/"; /* a file without a name is gone by now */
+
+	memset(ta_told.library, 0, sizeof(ta_told.library));
+	dl_iterate_phdr(find_library, NULL);
+	if (strncmp(ta_told.library, passing, sizeof(passing) - 1) == 0)
+		ta_told.library[0] = '\0';
+}
+
 static bool has_name(const char *entry, const char *name, size_t length)
 {
 	return strncmp(entry, name, length) == 0 && entry[length] == '=';
@@ -265,7 +275,7 @@ static bool may_read_us(int flags)
  */
 bool ta_environment_is_reachable(void)
 {
-	return may_read_us(AT_EACCESS) && may_read_us(0);
+	return ta_told.library[0] && may_read_us(AT_EACCESS) && may_read_us(0);
 }
 
 void ta_environment_leave(void)

@@ -13,6 +13,9 @@ enum ta_follow {
 /* Remember MEMSIGHT_RECORDING and our own path as they are when the image starts. Once. */
 void ta_environment_start(void);
 
+/* Only our own path, which programs that are started from now on can use; none if we have none. */
+void ta_environment_start_late(void);
+
 /*
  * Bytes of memory that ta_environment_build() needs for this environment (NULL: empty); 0 when it
  * can be used as it is. With TA_FOLLOW_NOT none of our variables may be there.

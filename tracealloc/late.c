@@ -36,24 +36,17 @@ static const struct pair pairs[] = {
 
 #define N_PAIRS (sizeof(pairs) / sizeof(*pairs))
 
+/* What starts programs: left alone where they are not to be recorded. */
+static const char *const starting[] = {
+	"execve",  "execv",    "execvp",      "execvpe",      "execl",	"execlp", "execle",
+	"fexecve", "execveat", "posix_spawn", "posix_spawnp", "system", "popen",
+};
+
 /*
- * What is for programs that we start: limits and signals that we have raised or taken, programs
- * that they start, and look-ups whose results could outlive us.
+ * What is for programs that we start: limits and signals that we have raised or taken, and look-ups
+ * whose results could outlive us.
  */
 static const char *const left_alone[] = {
-	"execve",
-	"execv",
-	"execvp",
-	"execvpe",
-	"execl",
-	"execlp",
-	"execle",
-	"fexecve",
-	"execveat",
-	"posix_spawn",
-	"posix_spawnp",
-	"system",
-	"popen",
 	"_exit",
 	"_Exit",
 	"setrlimit",
@@ -94,20 +87,22 @@ static uint32_t hash_of(const char *name)
 	return hash ^ hash >> 16;
 }
 
-static bool is_left_alone(const char *name)
+static bool is_among(const char *const *names, size_t n, const char *name)
 {
-	for (size_t i = 0; i < sizeof(left_alone) / sizeof(*left_alone); i++)
-		if (strcmp(left_alone[i], name) == 0)
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(names[i], name) == 0)
 			return true;
 	return false;
 }
+
+#define IS_AMONG(names, name) is_among(names, sizeof(names) / sizeof(*(names)), name)
 
 static void fill_buckets(void)
 {
 	for (size_t i = 0; i < N_PAIRS && !are_filled; i++) {
 		uint32_t at = hash_of(pairs[i].name) % N_BUCKETS;
 
-		if (is_left_alone(pairs[i].name))
+		if (IS_AMONG(left_alone, pairs[i].name))
 			continue;
 		while (buckets[at])
 			at = (at + 1) % N_BUCKETS;
@@ -132,7 +127,8 @@ static bool is_operator(const struct pair *pair)
 
 static bool is_wanted(const struct pair *pair)
 {
-	return *pair->real && (ta_new_mode == TA_NEW_DIRECT || !is_operator(pair));
+	return *pair->real && (ta_new_mode == TA_NEW_DIRECT || !is_operator(pair)) &&
+	       (ta_image.flags & RING_FLAG_FOLLOW || !IS_AMONG(starting, pair->name));
 }
 
 /* ---- What stood there ---- */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "schemas/attach.h"
+#include "tracealloc/environment.h"
 #include "tracealloc/fork.h"
 #include "tracealloc/hooks/hook.h"
 #include "tracealloc/hooks/real.h"
@@ -41,6 +42,7 @@ static long begin(struct attach_call *call)
 		ta_module_check_gone();
 		ta_module_forked();
 	}
+	ta_environment_start_late();
 	r = ta_sandbox_take((const uint64_t *)(uintptr_t)call->filters, call->n_filters);
 	if (r < 0)
 		return r;

@@ -97,6 +97,7 @@ struct run_options record_options_of(const struct option_set *options)
 		.force = option_flag(options, OPTION_FORCE),
 		.no_alloc = option_flag(options, OPTION_NO_ALLOC),
 		.no_follow = option_flag(options, OPTION_NO_FOLLOW),
+		.attach_children = option_flag(options, OPTION_CHILDREN),
 		.wait_child = option_choice(options, OPTION_WAIT) == CHOICE_WAIT_CHILD,
 		.pages = option_text(options, OPTION_PAGES),
 		.watches = option_texts(options, OPTION_WATCH),

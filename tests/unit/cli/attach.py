@@ -255,6 +255,32 @@ def check_waits(folder):
             checks.that(float(seconds) < WAIT_S + WAITED_S - 0.5, f"{call} after {seconds} s")
 
 
+def check_children(folder):
+    """With --children, programs are recorded that a process starts, and what it becomes itself."""
+    script = "echo ready; read line; true; /bin/true; /bin/echo line; exec cat"
+
+    def attach(*options):
+        victim = Victim(("sh", "-c", script))
+        attached = Attached(victim, folder, *options)
+        checks.that("recording" in attached.first, attached.first)
+        checks.that(victim.ask("go on") == "line", "the shell was disturbed")
+        if options:
+            checks.that(victim.ask("cat") == "cat", "the program that it became was disturbed")
+        else:
+            attached.wait()
+        victim.process.stdin.close()
+        checks.that(victim.process.wait() == 0, f"it ended by {victim.process.returncode}")
+        attached.wait()
+        rows = attached.database().ask("SELECT exe FROM process WHERE traced AND birth = 'exec'")
+        return {os.path.basename(row[0]) for row in rows}, attached.rest
+
+    shell = os.path.basename(os.path.realpath("/bin/sh"))
+    names, rest = attach("--children")
+    checks.that(names == {shell, "true", "echo", "cat"}, f"recorded: {names}, {rest}")
+    names, rest = attach()
+    checks.that(names == {shell} and "--children goes on" in rest, f"recorded: {names}, {rest}")
+
+
 def attach_confined(folder, *command):
     """What memsight says of a program that must not notice; None where no filter can be had."""
     victim = Victim(command)
@@ -345,6 +371,7 @@ def main():
         check_ends(folder)
         check_refusals(folder)
         check_waits(folder)
+        check_children(folder)
         check_confined(folder)
         check_other_ways(folder)
         check_cycles(folder)
