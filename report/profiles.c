@@ -42,26 +42,37 @@
 		       "_high / " CLOCK_TIME ")"                                                   \
 		       " ELSE min(1, f." of "_high / " CLOCK_TIME ", f." of "/ " CLOCK_TIME        \
 		       " + " HALF(of) " + " ANYBODY ") END"
-/* For an order: where only the ends are known, what is between them. */
+/* For an order: where only the ends are known, what is between them, or what surely is theirs. */
 #define MIDDLE(of)                                                                                 \
 	"CASE WHEN f." of "_unknown THEN (f." of "_low + f." of "_high) / 2 ELSE f." of " END"
+#define SURE(of)  "CASE WHEN f." of "_unknown THEN " LOW(of) " ELSE f." of " / " CLOCK_TIME " END"
 #define VALUE(of) "CASE WHEN f." of "_unknown = 0 THEN " NUMBER("f." of) " END"
 
-#define FUNCTIONS "temp.profile_function AS f WHERE f.id <> 0 OR f.self > 0 OR f.self_unknown > 0"
+#define FUNCTIONS "temp.profile_function AS f WHERE (f.id <> 0 OR f.self > 0 OR f.self_unknown > 0)"
+/* As the text has it, anything from 0.0 to 100.0 %. */
+#define VAGUE	 LOW("total") " < 0.0005 AND " HIGH("total") " >= 0.9995"
+#define IS_VAGUE "(f.total_unknown > 0 AND " VAGUE ")"
 
 /* "whole" as a table: the other rows are seen beside it. */
 #define FROM_WHOLE " FROM (SELECT * FROM temp.profile_function WHERE id = 0) AS whole"
 
 /* clang-format off */
-const char report_flat_sql[] =
-	"SELECT " SHARE("self") " AS \"self %\", " LOW("self") " AS \"self low\", " HIGH("self")
-	" AS \"self high\", " VALUE("self") " AS self, " SHARE("total") " AS \"total %\", "
-	LOW("total") " AS \"total low\", " HIGH("total") " AS \"total high\", " VALUE("total")
-	" AS total,"
-	" f.module, f.function" FROM_WHOLE ", " FUNCTIONS
-	" ORDER BY " MIDDLE("self") " DESC, " MIDDLE("total")
-	" DESC, f.function, f.module LIMIT :limit";
+#define FLAT_SQL(also, order) \
+	"SELECT " SHARE("self") " AS \"self %\", " LOW("self") " AS \"self low\", " HIGH("self") \
+	" AS \"self high\", " VALUE("self") " AS self, " SHARE("total") " AS \"total %\", " \
+	LOW("total") " AS \"total low\", " HIGH("total") " AS \"total high\", " VALUE("total") \
+	" AS total," \
+	" f.module, f.function" FROM_WHOLE ", " FUNCTIONS also \
+	" ORDER BY " order("self") " DESC, " order("total") \
+	" DESC, f.function, f.module LIMIT :limit"
+
+const char report_flat_sql[] = FLAT_SQL("", MIDDLE);
+
+/* For people: without functions of which nothing is known. */
+static const char known_sql[] = FLAT_SQL(" AND NOT " IS_VAGUE, SURE);
 /* clang-format on */
+
+static const char vague_sql[] = "SELECT count(*)" FROM_WHOLE ", " FUNCTIONS " AND " IS_VAGUE;
 
 /* The same without intervals, for what is counted. */
 /* clang-format off */
@@ -134,7 +145,7 @@ int report_flat_write(FILE *out, sqlite3 *db, const struct report_request *reque
 					  metric->kind };
 	const struct table_style style = { TABLE_TEXT, is_time ? kinds : exact, is_time ? 8 : 4,
 					   request->width, true };
-	sqlite3_stmt *stmt = report_sql_prepare(db, is_time ? report_flat_sql : exact_sql,
+	sqlite3_stmt *stmt = report_sql_prepare(db, is_time ? known_sql : exact_sql,
 						request->run_id, request->limit);
 	size_t n_rows = 0;
 
@@ -148,9 +159,13 @@ int report_flat_write(FILE *out, sqlite3 *db, const struct report_request *reque
 			table_value_text(whole_of(db), metric->kind).text);
 	int r = table_write(out, stmt, &style, &n_rows);
 	sqlite3_finalize(stmt);
+	int64_t n_all = report_sql_number(db, "SELECT count(*) FROM " FUNCTIONS, 0);
+	int64_t n_vague = is_time ? report_sql_number(db, vague_sql, request->run_id) : 0;
 	if (r == 0 && request->limit > 0)
-		report_rest_write(out, report_sql_number(db, "SELECT count(*) FROM " FUNCTIONS, 0) -
-					       request->limit);
+		report_rest_write(out, n_all - n_vague - request->limit);
+	if (r == 0 && n_vague > 0)
+		fprintf(out, "of %s more functions nothing is known: anything from 0 to 100 %%\n",
+			format_count(n_vague).text);
 	if (r < 0 || n_rows == 0)
 		return r < 0 ? r : report_why_write(out, db, request, metric->needs, NULL);
 	fputs("self: at call stacks that end in the function; total: of what it called, too, once "

@@ -12,6 +12,7 @@
 #define ELLIPSIS       "\u2026"
 #define MAX_INDENT     16u
 #define MOST_OF_FRAME  8192u /* bytes */
+#define LEAST_OF_FRAME 12u /* columns: less of it says nothing */
 
 /* Bytes of what stands first in a text: a character, or what sets a colour (no columns). */
 static size_t first_length(const char *text, unsigned *ret_columns)
@@ -168,6 +169,29 @@ static size_t frames_length(const char *text, unsigned width)
 	return n_frames;
 }
 
+/*
+ * The frame behind those that fit, cut: often it is what tells two rows apart. Returns whether some
+ * of it was written.
+ */
+static bool write_next_frame(FILE *out, const char *rest, unsigned room)
+{
+	char next[MOST_OF_FRAME];
+
+	rest += strlen(BETWEEN_FRAMES);
+	const char *end = strstr(rest, BETWEEN_FRAMES);
+	size_t n = end ? (size_t)(end - rest) : strlen(rest);
+	if (room < LEAST_OF_FRAME || n >= sizeof(next) || strcmp(rest, ELLIPSIS) == 0)
+		return false;
+	memcpy(next, rest, n);
+	next[n] = '\0';
+	/* All of it would not say that more frames follow. */
+	if (end && fit_columns(next) <= room)
+		return false;
+	fputs(BETWEEN_FRAMES, out);
+	fit_write(out, next, room);
+	return true;
+}
+
 static void write_frames(FILE *out, const char *text, unsigned width)
 {
 	unsigned room = width - fit_columns(BETWEEN_FRAMES ELLIPSIS);
@@ -175,6 +199,10 @@ static void write_frames(FILE *out, const char *text, unsigned width)
 
 	if (n > 0) {
 		fwrite(text, 1, n, out);
+		unsigned used =
+			fit_columns(text) - fit_columns(text + n) + fit_columns(BETWEEN_FRAMES);
+		if (used < width && write_next_frame(out, text + n, width - used))
+			return;
 	} else {
 		/* Without an allocation that could fail: of more only the begin is looked at. */
 		char first[MOST_OF_FRAME];

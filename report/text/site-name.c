@@ -63,6 +63,7 @@ struct naming {
 	bool has_inner;
 	bool is_cut;
 	bool is_initialiser; /* the call shown last */
+	char inlined[FRAME_NAME_BYTES]; /* of the frame at hand: the function shown last */
 	int code; /* of SQLite: what failed */
 };
 
@@ -246,13 +247,24 @@ static bool is_initialiser_again(struct naming *naming)
 	return naming->is_initialiser && function && frame_is_initialiser(function);
 }
 
+/* A part of a function that the compiler has set into the rest of it: its line says where. */
+static bool is_part_again(struct naming *naming)
+{
+	const char *function = column_text(naming, COLUMN_FUNCTION);
+
+	if (!function || strcmp(function, naming->inlined) == 0)
+		return function != NULL;
+	snprintf(naming->inlined, sizeof(naming->inlined), "%s", function);
+	return false;
+}
+
 /* A call of the program, or why the path ends. */
 static void write_call(struct naming *naming)
 {
 	const char *stop = column_text(naming, COLUMN_STOP);
 	bool is_first = naming->n_shown == 0;
 
-	if (is_initialiser_again(naming))
+	if (is_initialiser_again(naming) || is_part_again(naming))
 		return;
 	if (naming->n_shown == naming->max_shown) {
 		naming->is_cut = true;
@@ -295,6 +307,7 @@ static int64_t name_row(struct naming *naming, int64_t stack_id, bool is_behind)
 	int64_t parent = 0;
 	int code = SQLITE_DONE;
 
+	naming->inlined[0] = '\0';
 	sqlite3_reset(naming->row);
 	sqlite3_bind_int64(naming->row, 1, stack_id);
 	while (!naming->is_cut && (code = statement_advance(naming->row)) == SQLITE_ROW) {

@@ -61,7 +61,23 @@ def check_widths(name, trace, wanted):
                         f"{name} {option} at {columns}: {line}")
 
 
-def check_rows(name, trace):
+def with_lines(trace):
+    """Names of the files whose functions have lines."""
+    db = whole.Database(trace + ".db")
+    return {os.path.basename(path) for path, in db.ask(
+        "SELECT DISTINCT path FROM frame JOIN frame_line ON frame_id = frame.id"
+        " WHERE path IS NOT NULL")}
+
+
+def begins_well(row, lined):
+    """With function and line; without a line only where its file has none at all."""
+    module = re.match(r"(?:.*? \()?([^ ()]+)\+0x[0-9a-f]+", row)
+    if module and not re.match(r"[^<(]* \S+\.\w+:\d+", row):
+        return module[1] not in lined
+    return re.match(r"\S.*? \S+\.\w+:\d+", row)
+
+
+def check_rows(name, trace, is_ours):
     """Rows of the overview that are of blocks: those with a number of blocks."""
     lines = report(trace, 100).splitlines()
     head = next(i for i, line in enumerate(lines) if "what it is, or where" in line)
@@ -70,8 +86,11 @@ def check_rows(name, trace):
     blocks = [row[place:] for row in rows if re.search(r" [0-9,]+ *$", row[:place])
               and not row[place:].startswith(("mmap", "mapping"))]
     checks.that(blocks, f"{name}: no row of blocks: {lines}")
+    lined = with_lines(trace)
+    checks.that(lined or not is_ours, f"{name}: nothing has lines")
     for row in blocks:
-        checks.that(re.match(r"\S.*? victim-\w+\.cc?:\d+", row), f"{name}: {row}")
+        checks.that(begins_well(row, lined), f"{name}: {row}; with lines are {lined}")
+        checks.that(not is_ours or re.match(r"\S.*? victim-\w+\.cc?:\d+", row), f"{name}: {row}")
 
 
 def main():
@@ -83,8 +102,7 @@ def main():
             whole.run([MEMSIGHT, "record", "-q", "-o", trace, "--", *command],
                       env=whole.environment(**more))
             check_widths(name, trace, wanted)
-            if has_lines:
-                check_rows(name, trace)
+            check_rows(name, trace, has_lines)
     checks.end()
 
 
