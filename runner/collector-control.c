@@ -254,7 +254,9 @@ void collector_begin_window(struct collector *collector, const char *cause, uint
 {
 	struct collector_control *control = &collector->control;
 
-	if (control->override == COLLECTOR_PAUSED)
+	/* What a person has asked for holds: the pause, or a window without an end. */
+	if (control->override == COLLECTOR_PAUSED ||
+	    (control->override == COLLECTOR_RESUMED && control->until_ns == 0))
 		return;
 	control->until_ns = collector->now_ns + length_ns;
 	control->override = COLLECTOR_RESUMED;
@@ -280,6 +282,29 @@ static void reply(int fd, struct control_reply *answer)
 	answer->version = CONTROL_VERSION;
 	/* Who does not wait for it any more does without. */
 	send(fd, answer, sizeof(*answer), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* Likewise, with a descriptor. */
+static void reply_with(int fd, struct control_reply *answer, int handed_fd)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control = { 0 };
+	struct iovec iov = { .iov_base = answer, .iov_len = sizeof(*answer) };
+	struct msghdr message = { .msg_iov = &iov,
+				  .msg_iovlen = 1,
+				  .msg_control = control.bytes,
+				  .msg_controllen = sizeof(control.bytes) };
+	struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+
+	answer->magic = CONTROL_MAGIC;
+	answer->version = CONTROL_VERSION;
+	head->cmsg_level = SOL_SOCKET;
+	head->cmsg_type = SCM_RIGHTS;
+	head->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(head), &handed_fd, sizeof(handed_fd));
+	sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 __attribute__((format(printf, 3, 4))) static void refuse(struct control_reply *answer, int err,
@@ -532,6 +557,11 @@ static void obey(struct collector *collector, const struct control_request *requ
 		if (collector_look_at_pages(collector) < 0)
 			refuse(answer, -ENOTSUP, "the recording was begun with --pages off");
 		break;
+	case CONTROL_TOTALS:
+		if (!collector->totals)
+			refuse(answer, -ENODATA,
+			       "it keeps no live totals: record --live-totals does");
+		break;
 	case CONTROL_STOP:
 		if (collector->options->attach_pid)
 			collector->wants_to_leave = true;
@@ -556,7 +586,7 @@ int collector_take_request(struct collector *collector, int fd)
 	int err = recording_receive_control(fd, &request, &peer);
 
 	if (err == -ENOMSG || err == -EAGAIN)
-		return err == -EAGAIN ? -ENOMSG : err;
+		return err;
 	collector->now_ns = clock_ns(CLOCK_MONOTONIC);
 	if (err == -EPROTO)
 		refuse(&answer, err, "the recorder is of another version of memsight");
@@ -564,7 +594,8 @@ int collector_take_request(struct collector *collector, int fd)
 		refuse(&answer, -EPERM, "only its own user (id %u) and root control this recording",
 		       (unsigned)geteuid());
 	else if (err == 0 && collector->stopped_ticks && request.verb != CONTROL_STATUS &&
-		 request.verb != CONTROL_STOP && request.verb != CONTROL_SNAPSHOT)
+		 request.verb != CONTROL_STOP && request.verb != CONTROL_SNAPSHOT &&
+		 request.verb != CONTROL_TOTALS)
 		refuse(&answer, -ESHUTDOWN, "recording has stopped: %s", collector->stop_reason);
 	else if (err == 0 && request.verb == CONTROL_SNAPSHOT) {
 		if (!collector_begin_snapshot(collector, &request, fd, &answer))
@@ -573,7 +604,10 @@ int collector_take_request(struct collector *collector, int fd)
 		obey(collector, &request, &answer);
 	if (answer.error != -EPERM)
 		fill_status(collector, &request, &answer);
-	reply(fd, &answer);
+	if (answer.error == 0 && request.verb == CONTROL_TOTALS)
+		reply_with(fd, &answer, live_totals_fd(collector->totals));
+	else
+		reply(fd, &answer);
 	return 0;
 }
 

@@ -140,8 +140,9 @@ static bool answer(struct collector *collector, int fd)
 	bool is_plain;
 	int lent = -1, err = collector_take_request(collector, fd);
 
-	if (err == 0)
-		return true;
+	/* Nothing is there yet. What comes from here on must not be taken for something else. */
+	if (err == 0 || err == -EAGAIN)
+		return err == 0;
 	err = recording_receive_lent(fd, &lent, &visit.peer);
 	if (err == 0) {
 		collector->drain.round_ticks = clock_ticks(collector->clock);

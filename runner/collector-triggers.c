@@ -79,6 +79,9 @@ int collector_triggers_check(const struct run_options *options, struct triggers 
 		snprintf(message, TRIGGER_MESSAGE, NO_TIME, "cooldown", options->cooldown);
 	else if (read_time(options->old_after) == 0)
 		snprintf(message, TRIGGER_MESSAGE, NO_TIME, "old-after", options->old_after);
+	else if (options->live_totals && options->no_alloc)
+		snprintf(message, TRIGGER_MESSAGE,
+			 "--live-totals needs allocations, which --no-alloc leaves out");
 	else
 		return 0;
 	return -EINVAL;
@@ -89,7 +92,7 @@ int collector_begin_totals(struct collector *collector)
 	const struct run_options *options = collector->options;
 	struct collector_triggers *own = &collector->triggers;
 	char message[TRIGGER_MESSAGE];
-	bool is_wanted = false;
+	bool is_wanted = options->live_totals;
 	uint64_t old_ns = read_time(options->old_after);
 
 	/* It was checked before. */

@@ -258,7 +258,7 @@ uint64_t collector_control_wait(const struct collector *collector);
 void collector_end_control(struct collector *collector);
 /* A name from the root on. False: it is too long, or where we are cannot be found out. */
 bool collector_absolute_path(const char *name, char path[static PATH_MAX]);
-/* Record for so long, unless somebody has paused it. */
+/* Record for so long, unless somebody has paused or resumed it. */
 void collector_begin_window(struct collector *collector, const char *cause, uint64_t length_ns);
 /* A mark of the run, without a thread. */
 void collector_set_mark(struct collector *collector, const char *text);
@@ -287,7 +287,10 @@ int collector_begin_totals(struct collector *collector);
 void collector_tick_totals(struct collector *collector);
 /* Recording ends: commands that wait are run. */
 void collector_end_totals(struct collector *collector);
-/* A connection says something to the recorder. -ENOMSG: it is a program; else it is done with. */
+/*
+ * A connection says something to the recorder. -ENOMSG: it is a program; -EAGAIN: nothing yet; else
+ * it is done with.
+ */
 int collector_take_request(struct collector *collector, int fd);
 /* Say one line to a person. */
 __attribute__((format(printf, 2, 3))) void collector_warn(struct collector *collector,

@@ -19,6 +19,8 @@ enum control_verb {
 	CONTROL_LOOK, /* at the pages of all processes */
 	CONTROL_SNAPSHOT, /* text: an absolute path; "": beside the trace, numbered */
 	CONTROL_STOP,
+	/* a descriptor of the live totals (schemas/live-totals.h) comes with the reply */
+	CONTROL_TOTALS,
 	CONTROL_VERBS
 };
 

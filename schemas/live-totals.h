@@ -23,8 +23,7 @@ struct live_site {
 	_Atomic uint64_t n_live;
 	_Atomic double variance;
 	_Atomic uint64_t old_bytes; /* of live_bytes, by blocks older than live_header.old_ns */
-	_Atomic uint64_t
-		age_seconds; /* added over live blocks, as of the last look (each second) */
+	_Atomic uint64_t age_ms; /* added over live blocks, as of the last look (each second) */
 	_Atomic uint64_t n_allocations;
 	_Atomic uint64_t allocated_bytes;
 	uint32_t process_id; /* of the trace */

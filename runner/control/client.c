@@ -45,11 +45,33 @@ static int connect_to(const char *path, int *ret_fd)
 	return -errno;
 }
 
+/* As recv(2), with the descriptor that comes with it, close-on-exec; -1: none does. */
+static ssize_t receive(int fd, struct control_reply *reply, int *ret_handed)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control = { 0 };
+	struct iovec iov = { .iov_base = reply, .iov_len = sizeof(*reply) };
+	struct msghdr message = { .msg_iov = &iov,
+				  .msg_iovlen = 1,
+				  .msg_control = control.bytes,
+				  .msg_controllen = sizeof(control.bytes) };
+	ssize_t n = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+	struct cmsghdr *head = n < 0 ? NULL : CMSG_FIRSTHDR(&message);
+
+	*ret_handed = -1;
+	if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS)
+		memcpy(ret_handed, CMSG_DATA(head), sizeof(*ret_handed));
+	return n;
+}
+
 static int ask(const char *socket_path, struct control_request *request, unsigned seconds,
-	       struct control_reply *ret_reply)
+	       struct control_reply *ret_reply, int *ret_handed)
 {
 	struct timeval patience = { .tv_sec = seconds };
 	auto_close int fd = -1;
+	auto_close int handed_fd = -1;
 	int err = connect_to(socket_path, &fd);
 	ssize_t n;
 
@@ -61,7 +83,7 @@ static int ask(const char *socket_path, struct control_request *request, unsigne
 	if (send(fd, request, sizeof(*request), MSG_NOSIGNAL) < 0)
 		return errno == ECONNRESET ? -EPIPE : -errno;
 	do {
-		n = recv(fd, ret_reply, sizeof(*ret_reply), 0);
+		n = receive(fd, ret_reply, &handed_fd);
 	} while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return errno == EAGAIN ? -ETIMEDOUT : errno == ECONNRESET ? -EPIPE : -errno;
@@ -71,6 +93,8 @@ static int ask(const char *socket_path, struct control_request *request, unsigne
 	ret_reply->output[sizeof(ret_reply->output) - 1] = '\0';
 	ret_reply->path[sizeof(ret_reply->path) - 1] = '\0';
 	ret_reply->message[sizeof(ret_reply->message) - 1] = '\0';
+	if (ret_handed)
+		*ret_handed = steal_fd(&handed_fd);
 	return 0;
 }
 
@@ -109,31 +133,37 @@ int control_list(uint32_t pid, struct control_recording recordings[CONTROL_MAX_R
 		if (!path || is_known)
 			continue;
 		snprintf(recording->socket, sizeof(recording->socket), "%s", path);
-		if (ask(recording->socket, &request, STATUS_SECONDS, &recording->status) == 0 &&
+		if (ask(recording->socket, &request, STATUS_SECONDS, &recording->status, NULL) ==
+			    0 &&
 		    recording->status.error == 0)
 			n++;
 	}
 	return n;
 }
 
-/* Is what a user calls it this recording's trace? */
+static bool is_same_file(const char *one, const char *other)
+{
+	auto_free char *first = realpath(one, NULL);
+	auto_free char *second = first ? realpath(other, NULL) : NULL;
+
+	return first && second && strcmp(first, second) == 0;
+}
+
+/*
+ * Is what a user calls it this recording's trace? Either by the name that it will have, where an
+ * older file may lie still (--force), or by that which it has now.
+ */
 static bool is_trace(const char *what, const struct control_recording *recording)
 {
-	auto_free char *given = realpath(what, NULL);
+	const char *output = recording->status.output;
 	char partial[PATH_MAX + sizeof(PARTIAL_SUFFIX)];
-	auto_free char *own = NULL;
+	char named[sizeof(partial)];
 
-	if (strcmp(what, recording->status.output) == 0)
+	snprintf(partial, sizeof(partial), "%s" PARTIAL_SUFFIX, output);
+	if (strcmp(what, output) == 0 || is_same_file(what, partial) || is_same_file(what, output))
 		return true;
-	snprintf(partial, sizeof(partial), "%s" PARTIAL_SUFFIX, recording->status.output);
-	own = realpath(partial, NULL);
-	if (!given && strlen(what) + sizeof(PARTIAL_SUFFIX) < sizeof(partial)) {
-		char named[sizeof(partial)];
-
-		snprintf(named, sizeof(named), "%s" PARTIAL_SUFFIX, what);
-		given = realpath(named, NULL);
-	}
-	return given && own && strcmp(given, own) == 0;
+	return snprintf(named, sizeof(named), "%s" PARTIAL_SUFFIX, what) < (int)sizeof(named) &&
+	       is_same_file(named, partial);
 }
 
 int control_find(const char *what, struct control_recording *ret_recording)
@@ -165,5 +195,13 @@ int control_find(const char *what, struct control_recording *ret_recording)
 int control_ask(const struct control_recording *recording, struct control_request *request,
 		struct control_reply *ret_reply)
 {
-	return ask(recording->socket, request, 0, ret_reply);
+	return ask(recording->socket, request, 0, ret_reply, NULL);
+}
+
+int control_totals(const struct control_recording *recording, struct control_reply *ret_reply,
+		   int *ret_fd)
+{
+	struct control_request request = { .verb = CONTROL_TOTALS };
+
+	return ask(recording->socket, &request, STATUS_SECONDS, ret_reply, ret_fd);
 }

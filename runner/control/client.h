@@ -31,3 +31,10 @@ int control_find(const char *what, struct control_recording *ret_recording);
  */
 int control_ask(const struct control_recording *recording, struct control_request *request,
 		struct control_reply *ret_reply);
+
+/*
+ * Ask for the live totals. *ret_fd (the caller's; -1 where the reply is an error) is the memory of
+ * schemas/live-totals.h. As control_ask().
+ */
+int control_totals(const struct control_recording *recording, struct control_reply *ret_reply,
+		   int *ret_fd);

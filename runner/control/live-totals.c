@@ -18,7 +18,7 @@
 #define LARGE_BYTES	(UINT64_C(256) << 10) /* followed always */
 #define OPERATIONS_HZ	50000 /* on the table, in the long run: some 0.5 % of a core */
 #define MOST_OPERATIONS 1000000 /* at once, after a quiet time */
-#define FILTER_BITS	20
+#define FILTER_BITS	16
 #define RECENT_BITS	16
 #define ADDRESS_BITS	47
 #define NS_PER_SECOND	UINT64_C(1000000000)
@@ -32,6 +32,7 @@ struct block {
 	uint64_t size : 48;
 	uint64_t shift : 8; /* one in 2^shift of its like is followed */
 	uint64_t is_live : 1;
+	uint64_t is_filtered : 1; /* the present share would not choose it: the filter knows it */
 	uint32_t site;
 	uint32_t reserved;
 };
@@ -75,7 +76,8 @@ struct live_totals {
 	struct recent *ends; /* kept in the table, oldest first: a queue */
 	size_t n_ends, ends_allocated, first_end;
 	struct recent *recent; /* 2^RECENT_BITS */
-	uint8_t *filter; /* 2^FILTER_BITS: how many are in the table; 255: as many or more */
+	uint8_t *filter; /* 2^FILTER_BITS: how many of is_filtered; 255: as many or more */
+	uint32_t n_filtered;
 	uint64_t seed; /* of the choice: another one in each recording */
 	uint32_t *ended; /* images that have ended since the last look */
 	size_t n_ended, ended_allocated;
@@ -169,9 +171,31 @@ struct live_totals *live_totals_create(uint32_t old_seconds, uint64_t ticks_per_
 	return totals;
 }
 
+int live_totals_fd(const struct live_totals *totals)
+{
+	return totals->fd;
+}
+
 struct live_header *live_totals_header(struct live_totals *totals)
 {
 	return totals->header;
+}
+
+/* Whether a block that is not chosen may be followed all the same. */
+static bool may_be_followed(const struct live_totals *totals, uint64_t hash)
+{
+	return totals->n_filtered > 0 && *filter_of(totals, hash) > 0;
+}
+
+static void add_to_filter(struct live_totals *totals, struct block *block, uint64_t hash)
+{
+	uint8_t *n = filter_of(totals, hash);
+
+	if (block->is_filtered)
+		return;
+	block->is_filtered = true;
+	totals->n_filtered++;
+	*n += *n < UINT8_MAX;
 }
 
 /* ---- Sums ---- */
@@ -221,7 +245,10 @@ static void remove_block(struct live_totals *totals, struct block *block)
 
 	uint8_t *n_like = filter_of(totals, hash_of(totals, block->key));
 
-	*n_like -= *n_like < UINT8_MAX;
+	if (block->is_filtered) {
+		totals->n_filtered--;
+		*n_like -= *n_like < UINT8_MAX;
+	}
 	for (uint32_t i = (hole + 1) & mask; totals->blocks[i].key; i = (i + 1) & mask) {
 		uint32_t home = place_of(totals, hash_of(totals, totals->blocks[i].key));
 
@@ -268,17 +295,40 @@ static void sweep(struct live_totals *totals, bool (*visit)(struct live_totals *
 	}
 }
 
-/* What the present share would not have chosen goes; what stays stands for more. */
+/*
+ * What the present share would not have chosen goes, but for large blocks; what stays stands for
+ * more.
+ */
 static bool thin(struct live_totals *totals, struct block *block)
 {
-	if (!block->is_live || block->size >= LARGE_BYTES || block->shift >= totals->shift)
+	uint64_t hash = hash_of(totals, block->key);
+	bool is_chosen_now = is_chosen(hash, totals->shift);
+
+	if (block->is_live && block->size >= LARGE_BYTES) {
+		if (!is_chosen_now)
+			add_to_filter(totals, block, hash);
 		return true;
-	if (!is_chosen(hash_of(totals, block->key), totals->shift))
+	}
+	if (!is_chosen_now)
 		return false;
-	count(totals, block, -1);
-	block->shift = totals->shift;
-	count(totals, block, 1);
+	if (block->is_live && block->shift < totals->shift) {
+		count(totals, block, -1);
+		block->shift = totals->shift;
+		count(totals, block, 1);
+	}
 	return true;
+}
+
+/* Follow half as many as now. */
+static void follow_fewer(struct live_totals *totals)
+{
+	if (totals->shift == MAX_SHIFT)
+		return;
+	totals->shift++;
+	sweep(totals, thin);
+	/* Each look goes over all places. */
+	if (totals->capacity > MIN_CAPACITY && totals->n_blocks < totals->capacity / 8)
+		rebuild(totals, totals->capacity / 2);
 }
 
 /* Make room for one more. False: there is none. */
@@ -288,9 +338,7 @@ static bool make_room(struct live_totals *totals)
 		return true;
 	if (totals->capacity < 2 * MAX_BLOCKS)
 		return rebuild(totals, 2 * totals->capacity) == 0;
-	if (totals->shift < MAX_SHIFT)
-		totals->shift++;
-	sweep(totals, thin);
+	follow_fewer(totals);
 	return totals->n_blocks < totals->capacity / 4 * 3;
 }
 
@@ -307,7 +355,6 @@ static struct block *put(struct live_totals *totals, uint64_t key, uint64_t hash
 	block = find(totals, key, hash);
 	*block = (struct block){ .key = key };
 	totals->n_blocks++;
-	*filter_of(totals, hash) += *filter_of(totals, hash) < UINT8_MAX;
 	return block;
 }
 
@@ -315,6 +362,8 @@ static struct block *put(struct live_totals *totals, uint64_t key, uint64_t hash
 
 static struct thread *thread_of(struct live_totals *totals, uint32_t thread_id)
 {
+	if (thread_id < totals->n_threads)
+		return &totals->threads[thread_id];
 	if (grow_array_to(&totals->threads, thread_id, &totals->n_threads,
 			  sizeof(*totals->threads)) < 0)
 		return NULL;
@@ -449,7 +498,9 @@ static void give_birth(struct live_totals *totals, struct block *block, const st
 		return;
 	if (block->is_live)
 		count(totals, block, -1); /* its end is still to come */
+	bool was_filtered = block->is_filtered;
 	*block = *born;
+	block->is_filtered = was_filtered;
 	count(totals, block, 1);
 }
 
@@ -465,7 +516,7 @@ static void take_birth(struct live_totals *totals, struct thread *thread, uint32
 
 	add(site->n_allocations, 1);
 	add(site->allocated_bytes, event->size);
-	if (!is_chosen_now && event->size < LARGE_BYTES && *filter_of(totals, hash) == 0)
+	if (!is_chosen_now && event->size < LARGE_BYTES && !may_be_followed(totals, hash))
 		return;
 	totals->credit--;
 	if (!is_chosen_now && event->size < LARGE_BYTES) {
@@ -480,14 +531,17 @@ static void take_birth(struct live_totals *totals, struct thread *thread, uint32
 	if (!is_chosen_now && recent->key == key && recent->ticks > event->ticks)
 		return;
 	block = put(totals, key, hash);
-	if (block)
-		give_birth(totals, block,
-			   &(struct block){ .key = key,
-					    .ticks = event->ticks,
-					    .size = event->size,
-					    .shift = event->size < LARGE_BYTES ? totals->shift : 0,
-					    .is_live = true,
-					    .site = site_id });
+	if (!block)
+		return;
+	if (!is_chosen_now)
+		add_to_filter(totals, block, hash);
+	give_birth(totals, block,
+		   &(struct block){ .key = key,
+				    .ticks = event->ticks,
+				    .size = event->size,
+				    .shift = event->size < LARGE_BYTES ? totals->shift : 0,
+				    .is_live = true,
+				    .site = site_id });
 }
 
 static void take_end(struct live_totals *totals, const struct thread *thread, uint64_t address,
@@ -498,7 +552,7 @@ static void take_end(struct live_totals *totals, const struct thread *thread, ui
 	bool is_chosen_now = is_chosen(hash, totals->shift);
 	struct block *block;
 
-	if (!is_chosen_now && *filter_of(totals, hash) == 0) {
+	if (!is_chosen_now && !may_be_followed(totals, hash)) {
 		if (totals->has_threads)
 			totals->recent[hash >> (64 - RECENT_BITS)] = (struct recent){ key, ticks };
 		return;
@@ -607,7 +661,7 @@ static bool look_at_block(struct live_totals *totals, struct block *block)
 		return age < totals->ticks_per_second; /* there was no memory to keep it in mind */
 	if (totals->n_ended && has_ended(totals, block))
 		return false;
-	add(site->age_seconds, weight * (age / totals->ticks_per_second));
+	add(site->age_ms, weight * (age / (totals->ticks_per_second / 1000)));
 	if (age >= totals->old_ticks) {
 		add(site->old_bytes, weight * block->size);
 		add(totals->header->old_bytes, weight * block->size);
@@ -623,7 +677,7 @@ static void look(struct live_totals *totals, uint64_t now_ns)
 	atomic_store(&header->old_bytes, 0);
 	for (uint32_t i = 0; i < n; i++) {
 		atomic_store_explicit(&header->sites[i].old_bytes, 0, memory_order_relaxed);
-		atomic_store_explicit(&header->sites[i].age_seconds, 0, memory_order_relaxed);
+		atomic_store_explicit(&header->sites[i].age_ms, 0, memory_order_relaxed);
 	}
 	sweep(totals, look_at_block);
 	totals->n_ended = 0;
@@ -637,8 +691,8 @@ static void adapt(struct live_totals *totals, uint64_t now_ns)
 
 	totals->credit += (int64_t)(ns * OPERATIONS_HZ / NS_PER_SECOND);
 	totals->credit_ns = now_ns;
-	if (totals->credit < 0 && totals->shift < MAX_SHIFT) {
-		totals->shift++;
+	if (totals->credit < 0) {
+		follow_fewer(totals);
 		totals->credit = OPERATIONS_HZ / 10;
 	}
 	if (totals->credit > MOST_OPERATIONS) {

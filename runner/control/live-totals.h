@@ -2,7 +2,7 @@
 /*
  * Live totals while a program runs: bytes that live, by site, from the events that the collector
  * drains (schemas/live-totals.h). Allocations are counted one by one. Which of them still live
- * needs a table of blocks. Above some 50,000 events a second, or 256 Ki live blocks, only a part of
+ * needs a table of blocks. Above some 50,000 events a second, or 128 Ki live blocks, only a part of
  * the blocks is followed, chosen by a hash of the address, so that a block's end is never looked
  * for in vain. Large ones are always followed.
  *
@@ -28,6 +28,8 @@ struct live_totals *live_totals_create(uint32_t old_seconds, uint64_t ticks_per_
 /* Accepts NULL, returns NULL. Who has mapped the memory keeps it as it is. */
 struct live_totals *live_totals_destroy(struct live_totals *totals);
 
+/* The memory, for readers; the totals' own descriptor. */
+int live_totals_fd(const struct live_totals *totals);
 struct live_header *live_totals_header(struct live_totals *totals);
 
 struct live_thread_name {

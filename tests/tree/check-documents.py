@@ -21,6 +21,7 @@ PACKAGES = {
     "numa": "libnuma-dev",
     "cairo": "libcairo2-dev",
     "libmicrohttpd": "libmicrohttpd-dev",
+    "ncursesw": "libncurses-dev",
     "threads": "libc6-dev",
     "m": "libc6-dev",
 }

@@ -224,7 +224,7 @@ START_TEST(what_is_old_is_found_and_what_has_ended_goes)
 	live_totals_tick(totals, 61000 * MS, 61 * TICKS_HZ + 5);
 	ck_assert_uint_eq(header->old_bytes, 100);
 	ck_assert_uint_eq(site_of(1)->old_bytes, 100);
-	ck_assert_uint_eq(site_of(1)->age_seconds, 61);
+	ck_assert_uint_eq(site_of(1)->age_ms, 61000);
 	ck_assert_uint_eq(site_of(2)->old_bytes, 0);
 	live_totals_forget(totals, 7);
 	live_totals_tick(totals, 63000 * MS, 63 * TICKS_HZ);
