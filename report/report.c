@@ -319,7 +319,8 @@ const struct report reports[] = {
 	{
 		.name = "working-set",
 		.title = "Memory in use: pages that were touched within a window of time",
-		.nothing = "No touched pages were recorded: record --source pages.",
+		.nothing = "No touched pages were recorded: record --source pages (if it was, see "
+			   "--losses).",
 		.note = "window: the first line of a process is its intervals; least, most: mean"
 			" over the windows of the bytes that were touched, at least and at most"
 			" (which pages of a mapping were touched is not known, so those of several"

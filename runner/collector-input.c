@@ -126,7 +126,7 @@ static void take_lent(struct collector *collector, int lent, pid_t pid)
 	tracker_attach_slots(tracker, &slots);
 	image = images_find(&tracker->images, pid);
 	if (image && collector->touches.is_on && !image->touches.gave_back)
-		page_writes_begin(&image->writes, lent);
+		image->touches.lacks_writes = page_writes_begin(&image->writes, lent) < 0;
 	else
 		close(lent);
 }

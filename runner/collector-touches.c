@@ -21,12 +21,13 @@
 #define VFORK_SHARE	  5 /* of a second: longer nobody needs from vfork to exec */
 #define NS_PER_SECOND	  UINT64_C(1000000000)
 #define USUAL_INTERVAL_NS NS_PER_SECOND
-#define LONGEST_NS	  (60 * NS_PER_SECOND)
+#define LEAST_WAIT_NS	  UINT64_C(5000000) /* until the budget is asked again */
 #define USUAL_PPM	  10000u /* of the time, without --pages and --budget */
 #define MOST_PPM	  100000u /* with --pages: so often nobody needs to know it */
 #define PPM		  UINT64_C(1000000)
 #define LEAST_SHARE_PPM	  10000u /* of watched pages are thought to be written, at least */
-#define USUAL_WRITE_NS	  1000u /* where load hides what a first write costs */
+#define USUAL_WRITE_NS	  1000u /* where load hides what a first write costs, ... */
+#define USUAL_MARK_NS	  250u /* ... or a mark */
 
 void collector_begin_touches(struct collector *collector)
 {
@@ -39,11 +40,13 @@ void collector_begin_touches(struct collector *collector)
 	touches->interval_ns = collector->pages_ns > 0 && collector->pages_ns != INT64_MAX
 				       ? (uint64_t)collector->pages_ns
 				       : USUAL_INTERVAL_NS;
-	touches->budget_ppm = options->pages ? MOST_PPM : USUAL_PPM;
+	touches->share.ppm = options->pages ? MOST_PPM : USUAL_PPM;
 	if (options->budget)
-		samples_rate_parse_budget(options->budget, &touches->budget_ppm);
-	touches->is_strict = options->budget != NULL;
+		samples_rate_parse_budget(options->budget, &touches->share.ppm);
+	touches->share.is_strict = options->budget != NULL;
 	touches->mark_ns = page_touches_mark_ns();
+	if (touches->mark_ns == 0)
+		touches->mark_ns = USUAL_MARK_NS;
 	touches->writes_err = page_writes_probe(&touches->write_ns);
 	if (touches->write_ns == 0)
 		touches->write_ns = USUAL_WRITE_NS;
@@ -71,6 +74,8 @@ static const char *why_refused(int err)
 static void refuse(struct collector *collector, struct image *image, int err)
 {
 	image->touches.is_refused = true;
+	if (err != -ESRCH)
+		image->touches.forbidden_ticks = 0;
 	if (err != -ESRCH) /* it has ended */
 		collector_refuse_pages(collector, image, "", why_refused(err),
 				       &collector->touches.has_warned);
@@ -144,91 +149,56 @@ static void write_writes(struct collector *collector, struct trace_writes *recor
 
 /* ---- What it may cost ---- */
 
-/* How long the first thread has waited for a processor; 0: the kernel does not tell. */
-static uint64_t waited_ns(pid_t pid)
-{
-	unsigned long long waited = 0;
-	char path[32];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%d/schedstat", (int)pid);
-	file = fopen(path, "re");
-	if (!file)
-		return 0;
-	if (fscanf(file, "%*u %llu", &waited) != 1)
-		waited = 0;
-	fclose(file);
-	return waited;
-}
-
-/*
- * What part of the time since its first interval was the program's, in millionths: on a busy
- * machine it waits for a processor, and then the same cost would be more of what it gets.
- */
-static uint64_t learn_run_ppm(const struct image_touches *own, pid_t pid, uint64_t now_ns)
-{
-	uint64_t elapsed_us = (now_ns - own->first_ns) / 1000, waited = waited_ns(pid);
-	uint64_t waited_us =
-		waited > own->first_waited_ns ? (waited - own->first_waited_ns) / 1000 : 0;
-
-	if (elapsed_us == 0 || waited_us == 0)
-		return PPM;
-	return waited_us < elapsed_us ? (elapsed_us - waited_us) * PPM / elapsed_us + 1 : 1;
-}
-
 /* CPU time: while we wait for a processor ourselves, the program loses nothing. */
 static uint64_t own_time(void)
 {
 	return clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
-/* What is left of an image's share of the time, in ns. */
-static uint64_t left_ns(const struct collector *collector, const struct image *image)
-{
-	const struct collector_touches *shared = &collector->touches;
-	uint64_t elapsed_ns = collector->now_ns - image->touches.first_ns;
-	uint64_t share_ns;
-
-	if (shared->is_strict)
-		elapsed_ns = elapsed_ns / PPM *
-			     learn_run_ppm(&image->touches, image->pid, collector->now_ns);
-	if (!shared->is_strict && elapsed_ns < NS_PER_SECOND)
-		elapsed_ns = NS_PER_SECOND;
-	share_ns = elapsed_ns / PPM * shared->budget_ppm;
-	return share_ns > image->touches.spent_ns ? share_ns - image->touches.spent_ns : 0;
-}
-
 /* So many pages more may be watched, if of them as many are written as of those before. */
 static uint64_t most_new_pages(const struct collector *collector, const struct image *image)
 {
-	uint64_t write_ns = collector->touches.write_ns;
+	const struct collector_touches *shared = &collector->touches;
+	const struct page_clock now = page_clock_read(image->pid);
+	uint64_t left_ns = page_budget_left_ns(&image->budget, &shared->share, &now);
+	uint64_t need_ns = image->touches.need_ns;
 
-	return left_ns(collector, image) * PPM / (write_ns * image->touches.share_ppm) + 1;
+	if (left_ns <= need_ns)
+		return 1;
+	return (left_ns - need_ns) * PPM / (shared->write_ns * image->touches.share_ppm) + 1;
 }
 
-/*
- * When the next interval of an image ends: what all have cost, and this one will as the last one
- * did, is at most its share of the time since the first began.
- */
-static uint64_t next_ns(const struct collector_touches *shared, const struct image *image,
-			uint64_t now_ns, uint64_t cost_ns)
+/* May the next step be taken now? If not, it is due when it might be. */
+static bool is_allowed(const struct collector *collector, struct image *image)
 {
-	const struct image_touches *own = &image->touches;
-	uint64_t run_ppm = shared->is_strict ? learn_run_ppm(own, image->pid, now_ns) : PPM;
-	uint64_t budget_ppm = shared->budget_ppm * run_ppm / PPM + 1;
-	uint64_t paid_ns = (own->spent_ns + cost_ns) * PPM / budget_ppm;
-	uint64_t next = now_ns + shared->interval_ns, latest = now_ns + LONGEST_NS;
+	struct image_touches *own = &image->touches;
+	const struct page_clock now = page_clock_read(image->pid);
+	uint64_t wait_ns =
+		page_budget_wait_ns(&image->budget, &collector->touches.share, &now, own->need_ns);
 
-	if (next < own->first_ns + paid_ns)
-		next = own->first_ns + paid_ns;
-	return next > latest && shared->interval_ns < LONGEST_NS ? latest : next;
+	if (wait_ns == 0)
+		return true;
+	own->next_ns = now.now_ns + (wait_ns > LEAST_WAIT_NS ? wait_ns : LEAST_WAIT_NS);
+	return false;
 }
 
-static void account(const struct collector_touches *shared, struct image *image, uint64_t now_ns,
-		    uint64_t cost_ns)
+/* Of that time nothing is known, as the budget allows no interval. */
+static void say_forbidden(struct collector *collector, struct image *image, uint64_t ticks)
 {
-	image->touches.spent_ns += cost_ns;
-	image->touches.next_ns = next_ns(shared, image, now_ns, cost_ns);
+	uint64_t since = image->touches.forbidden_ticks;
+	uint64_t n_ms = (ticks - since) * 1000 / collector->ticks_per_second;
+	const struct store_loss loss = {
+		.count = n_ms + 1,
+		.from_ticks = since,
+		.to_ticks = ticks,
+		.process_id = image->id,
+		.source = "pages",
+		.reason = "ms without touched pages: larger --budget",
+	};
+
+	image->touches.forbidden_ticks = 0;
+	if (since)
+		store_loss(collector->writer, &loss);
 }
 
 /* ---- Intervals ---- */
@@ -302,50 +272,54 @@ static int begin_interval(struct collector *collector, struct image *image)
 	return err;
 }
 
-/*
- * The first one. What the marks will cost is not known then: with --budget it waits until they may
- * cost as much as they could, if all pages are touched.
- */
-static void begin_first(struct collector *collector, struct image *image)
+/* It has begun: what it may cost until it ends is left of the budget already. */
+static void follow_first(struct collector *collector, struct image *image)
 {
 	const struct collector_touches *shared = &collector->touches;
 	struct image_touches *own = &image->touches;
-	struct page_touches touches = { 0 };
-	struct written written = { 0 };
-	uint64_t begin_ns = own_time(), bound_ns = 0, now_ns;
-	bool is_read = shared->is_strict || image->writes.fd >= 0;
-	int err = is_read ? page_touches_read(image->pid, &touches) : 0;
+	uint64_t missed_ticks = own->begin_ticks - own->forbidden_ticks;
 
-	if (shared->is_strict)
-		bound_ns = touches.marked_bytes / (uint64_t)sysconf(_SC_PAGESIZE) * shared->mark_ns;
-	if (err == 0 && image->writes.fd >= 0)
-		look_at_writes(collector, image, &touches, &written);
-	page_writes_look_finish(&written.look);
-	page_touches_finish(&touches);
-	if (err < 0)
-		page_writes_finish(&image->writes);
-	else if (bound_ns <= left_ns(collector, image))
-		err = begin_interval(collector, image);
-	now_ns = clock_ns(CLOCK_MONOTONIC);
-	own->own_ns = own_time() - begin_ns;
-	own->spent_ns += shared->is_strict ? own->own_ns : 0;
-	own->next_ns = own->begin_ticks ? collector->now_ns + shared->interval_ns
-					: next_ns(shared, image, now_ns, bound_ns);
-	if (err < 0)
-		refuse(collector, image, err);
+	own->next_ns = collector->now_ns + shared->interval_ns;
+	/* Less than an interval: it begins a little later, and nothing is missing. */
+	if (own->forbidden_ticks &&
+	    missed_ticks > shared->interval_ns / 1000 * collector->ticks_per_second / 1000000)
+		say_forbidden(collector, image, own->begin_ticks);
+	own->forbidden_ticks = 0;
 }
 
-/* It has lent its memory just now. Its interval may be under way. */
-static void watch_writes(struct collector *collector, struct image *image)
+/*
+ * The first one. What the marks will cost is not known then: with --budget it waits until they may
+ * cost as much as they could, if all pages are touched, and its end as much as this look.
+ */
+static void try_first(struct collector *collector, struct image *image)
 {
+	const struct collector_touches *shared = &collector->touches;
+	struct image_touches *own = &image->touches;
+	bool is_strict = shared->share.is_strict;
 	struct page_touches touches = { 0 };
 	struct written written = { 0 };
+	uint64_t begin_ns = own_time(), n_pages;
+	int err = is_strict || image->writes.fd >= 0 ? page_touches_read(image->pid, &touches) : 0;
 
-	image->touches.share_ppm = PPM;
-	if (image->touches.begin_ticks && page_touches_read(image->pid, &touches) == 0)
-		look_at_writes(collector, image, &touches, &written);
+	n_pages = touches.marked_bytes / (uint64_t)sysconf(_SC_PAGESIZE);
+	own->need_ns = is_strict ? 2 * (own_time() - begin_ns) + n_pages * shared->mark_ns : 0;
+	if (err == 0 && is_allowed(collector, image)) {
+		if (image->writes.fd >= 0)
+			look_at_writes(collector, image, &touches, &written);
+		err = begin_interval(collector, image);
+	} else if (err == 0 && own->forbidden_ticks == 0) {
+		own->forbidden_ticks = clock_ticks(collector->clock);
+	}
 	page_writes_look_finish(&written.look);
 	page_touches_finish(&touches);
+	own->own_ns = own_time() - begin_ns;
+	image->budget.spent_ns += is_strict ? own->own_ns : 0;
+	if (err == 0 && own->begin_ticks)
+		follow_first(collector, image);
+	if (err < 0) {
+		page_writes_finish(&image->writes);
+		refuse(collector, image, err);
+	}
 }
 
 void collector_give_back(struct collector *collector, struct ring_process *process,
@@ -375,7 +349,7 @@ static void end_interval(struct collector *collector, struct image *image, bool 
 		.page_bytes = (uint32_t)sysconf(_SC_PAGESIZE),
 		.is_end = is_end,
 	};
-	uint64_t begin_ns = own_time();
+	uint64_t begin_ns = own_time(), cost_ns;
 	int err = page_touches_read(image->pid, &touches);
 
 	record.end_ticks = clock_ticks(collector->clock);
@@ -384,8 +358,10 @@ static void end_interval(struct collector *collector, struct image *image, bool 
 		page_writes_finish(&image->writes);
 	else if (image->writes.fd >= 0)
 		look_at_writes(collector, image, &touches, &written);
-	else if (!is_end)
+	else if (shared->writes_err < 0)
 		miss_writes(collector, image, shared->writes_err);
+	else
+		own->lacks_writes = true;
 	if (err == 0 && !is_end && !own->is_refused)
 		err = begin_interval(collector, image);
 	own->own_ns = own_time() - begin_ns;
@@ -397,8 +373,11 @@ static void end_interval(struct collector *collector, struct image *image, bool 
 		write_touches(collector, &record, &touches);
 	}
 	write_written(collector, image, &written, record.number);
-	account(shared, image, clock_ns(CLOCK_MONOTONIC),
-		own->own_ns + record.program_ns + written.record.program_ns);
+	cost_ns = own->own_ns + record.program_ns + written.record.program_ns;
+	image->budget.spent_ns += cost_ns;
+	/* For this one, and for the next, which begins with its end. */
+	own->need_ns = (shared->share.is_strict ? 2 : 1) * cost_ns;
+	own->next_ns = clock_ns(CLOCK_MONOTONIC) + shared->interval_ns;
 	page_touches_finish(&touches);
 	if (err < 0)
 		refuse(collector, image, err);
@@ -429,19 +408,17 @@ static void tick_image(struct collector *collector, struct image *image)
 	if ((touches->is_refused && image->writes.fd < 0) || image->pid <= 0 ||
 	    !image->is_written || image->is_gone)
 		return;
-	if (image->writes.fd >= 0 && touches->share_ppm == 0)
-		watch_writes(collector, image);
-	if (collector->now_ns < touches->next_ns)
+	if (collector->now_ns < touches->next_ns ||
+	    (!touches->begin_ticks && may_share_memory(collector, image)))
 		return;
-	if (touches->begin_ticks) {
+	if (image->budget.begin.now_ns == 0)
+		image->budget.begin = page_clock_read(image->pid);
+	if (!is_allowed(collector, image))
+		return;
+	if (touches->begin_ticks)
 		end_interval(collector, image, false);
-	} else if (!may_share_memory(collector, image)) {
-		if (touches->first_ns == 0) {
-			touches->first_ns = collector->now_ns;
-			touches->first_waited_ns = waited_ns(image->pid);
-		}
-		begin_first(collector, image);
-	}
+	else
+		try_first(collector, image);
 }
 
 void collector_tick_touches(struct collector *collector)
@@ -454,11 +431,24 @@ void collector_tick_touches(struct collector *collector)
 
 void collector_end_touches(struct collector *collector, struct image *image)
 {
-	const struct image_touches *touches = &image->touches;
+	struct image_touches *own = &image->touches;
 
-	if (!collector->touches.is_on || !touches->begin_ticks ||
-	    (touches->is_refused && image->writes.fd < 0) ||
-	    (collector->touches.is_strict && touches->own_ns > left_ns(collector, image)))
+	if (!collector->touches.is_on || !own->begin_ticks ||
+	    (own->is_refused && image->writes.fd < 0))
 		return;
-	end_interval(collector, image, true);
+	own->need_ns = collector->touches.share.is_strict ? own->own_ns : 0;
+	if (is_allowed(collector, image)) {
+		end_interval(collector, image, true);
+	} else {
+		own->forbidden_ticks = own->begin_ticks;
+		say_forbidden(collector, image, clock_ticks(collector->clock));
+	}
+}
+
+void collector_forget_touches(struct collector *collector, struct image *image)
+{
+	if (image->touches.lacks_writes)
+		miss_writes(collector, image, 0);
+	if (!image->touches.begin_ticks && image->touches.forbidden_ticks)
+		say_forbidden(collector, image, clock_ticks(collector->clock));
 }

@@ -57,11 +57,14 @@ static int watch(struct collector *collector, int fd, uint64_t tag)
 static void forget_image(void *user, uint32_t process_id)
 {
 	struct collector *collector = user;
+	struct image *image = images_find_id(&collector->tracker.images, process_id);
 
 	samples_forget(&collector->samples, process_id);
 	watches_forget(&collector->watches, process_id);
 	if (collector->totals)
 		live_totals_forget(collector->totals, process_id);
+	if (image)
+		collector_forget_touches(collector, image);
 }
 
 static void warn_of_watch(void *user, const char *line)

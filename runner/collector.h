@@ -33,12 +33,11 @@
 struct collector_touches {
 	bool is_on;
 	bool has_warned;
-	bool is_strict; /* --budget holds for the first and the last interval, too */
 	uint64_t interval_ns;
 	uint64_t mark_ns; /* of a page, in the program; page_touches_mark_ns() */
 	uint64_t write_ns; /* of the first write to a page; page_writes_probe() */
 	int writes_err; /* why writes cannot be asked for; 0: they can */
-	uint32_t budget_ppm; /* of the time */
+	struct page_share share; /* strict with --budget: for the first and the last one, too */
 	uint32_t n_intervals;
 };
 
@@ -242,6 +241,8 @@ void collector_give_back(struct collector *collector, struct ring_process *proce
 void collector_tick_touches(struct collector *collector);
 /* A process ends and waits for us: so does its interval. */
 void collector_end_touches(struct collector *collector, struct image *image);
+/* An image ends: count the time for which the budget has allowed no interval. */
+void collector_forget_touches(struct collector *collector, struct image *image);
 /*
  * collector-control.c. Read --windows and --start-after: 0, or -EINVAL with one line in message;
  * ret_plan may be NULL.

@@ -30,15 +30,15 @@ static void sleep_once(_Atomic uint32_t *word, uint32_t value)
 	atomic_fetch_sub(n_waiters, 1);
 }
 
-/* Bounded as waits for chunks are: little without a sign of life, a second with one. */
-static void wait_until_seen(_Atomic uint32_t *leaving)
+/* Bounded as waits for chunks are: most_ms without a sign of life, a second with one. */
+static void wait_until_seen(_Atomic uint32_t *leaving, uint32_t most_ms)
 {
 	uint64_t pulse = atomic_load(&ta_image.control->pulse);
 	uint32_t idle_ms = 0, value;
 
 	for (uint32_t ms = 0; ms < TA_WAIT_LIVE_MAX_MS; ms += TA_WAIT_SLICE_MS) {
 		value = atomic_load(leaving);
-		if (value == RING_LEAVING_DONE || idle_ms >= TA_WAIT_MAX_MS ||
+		if (value == RING_LEAVING_DONE || idle_ms >= most_ms ||
 		    atomic_load(&ta_image.control->ended) != RING_RECORDING)
 			break;
 		sleep_once(leaving, value);
@@ -72,26 +72,30 @@ static bool may_ask(uint32_t flag)
 	       (ta_image.flags & flag) && ta_image_is_own() && ta_sandbox_may_wait();
 }
 
-static void ask(_Atomic uint32_t *word)
+static void ask(_Atomic uint32_t *word, uint32_t most_ms)
 {
 	uint32_t not_yet = RING_LEAVING_NOT;
 	int saved = errno;
 
 	if (atomic_compare_exchange_strong(word, &not_yet, RING_LEAVING_ASKED))
-		wait_until_seen(word);
+		wait_until_seen(word, most_ms);
 	errno = saved;
 }
 
 void ta_leave(void)
 {
 	if (may_ask(RING_FLAG_LEAVE) && is_worth_it())
-		ask(&ta_image.process->leaving);
+		ask(&ta_image.process->leaving, TA_WAIT_MAX_MS);
 }
 
+/*
+ * The program's own registration fails while ours is there: on a busy machine it is better late.
+ * Once in its life, and if the recorder was killed nothing is registered.
+ */
 void ta_leave_memory(void)
 {
 	if (may_ask(RING_FLAG_WRITES))
-		ask(&ta_image.process->lent);
+		ask(&ta_image.process->lent, TA_WAIT_LIVE_MAX_MS);
 }
 
 __attribute__((destructor)) static void end(void)

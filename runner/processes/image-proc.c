@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,6 +66,25 @@ static pid_t status_number(const char *status, const char *name)
 	while (end > line && isdigit((unsigned char)end[-1]))
 		end--;
 	return end[-1] == '-' ? 0 : (pid_t)atoi(end); /* -1 of a pidfd: it is gone */
+}
+
+/* What is forbidden of one that has ended, whose files are root's, is nothing to look at. */
+static bool has_ended(pid_t pid)
+{
+	return image_is_ending(pid) || (kill(pid, 0) < 0 && errno == ESRCH);
+}
+
+int image_open_file(pid_t pid, const char *name, int flags)
+{
+	char path[64];
+	int fd, err;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	fd = open(path, flags | O_CLOEXEC);
+	if (fd >= 0)
+		return fd;
+	err = errno;
+	return err == ENOENT || has_ended(pid) ? -ESRCH : -err;
 }
 
 bool image_is_process(pid_t pid)

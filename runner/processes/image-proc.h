@@ -75,6 +75,12 @@ bool image_is_stopped(pid_t pid);
 /* Whether a process will be gone, whatever it does: it is on its way out with its last thread. */
 bool image_is_ending(pid_t pid);
 
+/*
+ * Open a file of /proc/PID. Returns the descriptor, -ESRCH where the process has ended or is about
+ * to (its files are root's then), or another negative errno.
+ */
+int image_open_file(pid_t pid, const char *name, int flags);
+
 /* Whether it is the number of a process that is there, and not that of a further thread of one. */
 bool image_is_process(pid_t pid);
 

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "runner/processes/page-budget.h"
 #include "runner/processes/page-writes.h"
 #include "runner/processes/process-sampler.h"
 #include "schemas/ring.h"
@@ -37,14 +38,14 @@ struct image_pages {
 /* Its interval of touches that is under way; runner/collector-touches.c. */
 struct image_touches {
 	uint64_t begin_ticks; /* 0: none */
-	uint64_t first_ns; /* CLOCK_MONOTONIC: when it was first looked at */
-	uint64_t first_waited_ns; /* for a processor, until then */
-	uint64_t next_ns; /* when this one ends */
-	uint64_t spent_ns; /* that all have cost */
+	uint64_t next_ns; /* CLOCK_MONOTONIC: when this one ends, or a first one is tried */
+	uint64_t need_ns; /* that may then be spent, at least: what that will cost */
+	uint64_t forbidden_ticks; /* since then the budget allows none; 0: it does */
 	uint64_t own_ns; /* of the last one: reading and clearing */
 	uint64_t writes_begin_ticks; /* all that is watched was protected; 0: nothing was */
 	uint64_t share_ppm; /* of the watched pages, that were written in the last one */
 	bool is_refused;
+	bool lacks_writes; /* an interval has ended before it has lent its memory */
 	bool misses_writes; /* that some are not known is told */
 	bool gave_back; /* it has a userfaultfd of its own, and ours would be in the way */
 };
@@ -85,6 +86,7 @@ struct image {
 	struct run_process_sampler sampler;
 	struct image_pages pages;
 	struct image_touches touches;
+	struct page_budget budget; /* of both */
 	struct page_writes writes;
 	struct image_thread *threads; /* all that it ever had, in order of creation */
 	size_t n_threads;

@@ -198,32 +198,13 @@ static int take_line(struct reading *reading, char *line)
 	return err;
 }
 
-/* What is forbidden of one that has ended, whose files are root's, is nothing to look at. */
-static bool has_ended(pid_t pid)
-{
-	return image_is_ending(pid) || (kill(pid, 0) < 0 && errno == ESRCH);
-}
-
-static int open_of(pid_t pid, const char *name, int flags)
-{
-	char path[64];
-	int fd, err;
-
-	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-	fd = open(path, flags | O_CLOEXEC);
-	if (fd >= 0)
-		return fd;
-	err = errno;
-	return err == ENOENT || has_ended(pid) ? -ESRCH : -err;
-}
-
 int page_touches_read(pid_t pid, struct page_touches *ret_touches)
 {
 	struct reading reading = { .touches = ret_touches,
 				   .page_bytes = (uint64_t)sysconf(_SC_PAGESIZE) };
 	auto_free char *line = NULL;
 	size_t room = 0;
-	int fd = open_of(pid, "smaps", O_RDONLY), err = 0;
+	int fd = image_open_file(pid, "smaps", O_RDONLY), err = 0;
 	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
 	bool is_whole;
 
@@ -274,7 +255,7 @@ static bool uses_marks(pid_t pid)
 
 int page_touches_clear(pid_t pid)
 {
-	auto_close int fd = open_of(pid, "clear_refs", O_WRONLY);
+	auto_close int fd = image_open_file(pid, "clear_refs", O_WRONLY);
 
 	if (fd < 0)
 		return fd;

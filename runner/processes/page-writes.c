@@ -17,6 +17,7 @@
 #include "common/array.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
+#include "runner/processes/image-proc.h"
 #include "runner/processes/page-scan.h"
 #include "schemas/trace-format.h"
 #include "trace/varint.h"
@@ -366,15 +367,13 @@ int page_writes_look(struct page_writes *writes, pid_t pid, const struct page_to
 		.left = most_new_pages,
 	};
 	auto_close int table = -1;
-	char path[64];
 	int err;
 
 	if (touches->n_areas > MAX_AREAS)
 		return -E2BIG;
-	snprintf(path, sizeof(path), "/proc/%d/pagemap", (int)pid);
-	table = open(path, O_RDONLY | O_CLOEXEC);
+	table = image_open_file(pid, "pagemap", O_RDONLY);
 	if (table < 0)
-		return errno == ENOENT ? -ESRCH : -errno;
+		return table;
 	asking.table = table;
 	if (has_userfaultfd(writes, pid))
 		return -EBUSY;

@@ -27,12 +27,17 @@ static size_t page_bytes(void)
 	return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-static int64_t now_ns(void)
+static int64_t clock_ns(clockid_t clock)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	clock_gettime(clock, &now);
 	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static int64_t now_ns(void)
+{
+	return clock_ns(CLOCK_MONOTONIC);
 }
 
 static char *touched(char *block, size_t n_bytes, unsigned step)
@@ -106,8 +111,9 @@ __attribute__((noinline)) static char *copied(void)
 }
 
 /*
- * For 1.5 s: of `busy' every third page is read, of `copied' the kernel writes to page 5, `idle' is
- * left alone. 1,000 pages of 16 MiB, or fewer of larger ones.
+ * For 1.5 s, on a busy machine until it has had 0.5 s of CPU time: of `busy' every third page is
+ * read, of `copied' the kernel writes to page 5, `idle' is left alone. 1,000 pages of 16 MiB, or
+ * fewer of larger ones.
  */
 static int run_touches(void)
 {
@@ -115,10 +121,10 @@ static int run_touches(void)
 	char *into = copied();
 	size_t n = 16 * MIB / page_bytes() < 3000 ? 16 * MIB / page_bytes() / 3 : 1000;
 	int zeros = open("/dev/zero", O_RDONLY);
-	int64_t end_ns;
+	int64_t end_ns = now_ns() + 1500000000;
 
 	idle();
-	for (end_ns = now_ns() + 1500000000; now_ns() < end_ns;) {
+	while (now_ns() < end_ns || clock_ns(CLOCK_PROCESS_CPUTIME_ID) < 500000000) {
 		for (size_t i = 0; i < n; i++)
 			(void)read_from[3 * i * page_bytes()];
 		if (read(zeros, into + 5 * page_bytes(), 10) != 10)

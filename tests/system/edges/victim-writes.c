@@ -15,6 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "include/memsight.h"
+
 #define N_PAGES	       4096u /* of 4 KiB */
 #define USER_MODE_ONLY 1
 
@@ -45,12 +47,16 @@ static char *apart(int flags, int fd)
 	return at;
 }
 
-/* Every page that is a multiple of 5 is written, by the kernel page 7, all others are read. */
+/*
+ * Every page that is a multiple of 5 is written, by the kernel page 7, all others are read: for so
+ * long, and so many rounds for each second of it as a busy machine takes longer for.
+ */
 static void work(unsigned step, int64_t ns)
 {
 	int zeros = open("/dev/zero", O_RDONLY);
+	int64_t end_ns = now_ns() + ns, n_rounds = ns / 1000000;
 
-	for (int64_t end_ns = now_ns() + ns; now_ns() < end_ns; usleep(500)) {
+	for (int64_t n = 0; n < n_rounds || now_ns() < end_ns; n++, usleep(500)) {
 		for (size_t i = 0; i < N_PAGES; i++)
 			if (i % step == 0)
 				memory[i * page_bytes] = (char)i;
@@ -143,7 +149,8 @@ int main(int argc, char **argv)
 	memory = apart(flags, fd);
 	fprintf(stderr, "memsight: %p\n", (void *)memory); /* no two runs have the same */
 	if (strcmp(what, "locked") == 0)
-		mlock((char *)memory, N_PAGES * page_bytes / 2);
+		mlock((char *)memory, N_PAGES * page_bytes / 2); /* as if it wrote */
+	memsight_mark("made");
 	if (strcmp(what, "fork") == 0)
 		run_fork();
 	else if (strcmp(what, "own") == 0)

@@ -1,0 +1,70 @@
+#include "runner/processes/page-budget.h"
+
+#include <stdio.h>
+
+#include "common/clock.h"
+
+#define PPM	 UINT64_C(1000000)
+#define GRACE_NS UINT64_C(1000000000) /* that nobody need have had where it is not strict */
+
+struct page_clock page_clock_read(pid_t pid)
+{
+	struct page_clock clock = { 0 };
+	unsigned long long ran = 0, waited = 0;
+	char path[32];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/schedstat", (int)pid);
+	file = fopen(path, "re");
+	if (file && fscanf(file, "%llu %llu", &ran, &waited) == 2) {
+		clock.ran_ns = ran;
+		clock.waited_ns = waited;
+	}
+	if (file)
+		fclose(file);
+	clock.now_ns = clock_ns(CLOCK_MONOTONIC);
+	return clock;
+}
+
+static uint64_t above(uint64_t value, uint64_t least)
+{
+	return value > least ? value - least : 0;
+}
+
+uint64_t page_clock_had_ns(const struct page_clock *begin, const struct page_clock *now)
+{
+	uint64_t elapsed = above(now->now_ns, begin->now_ns);
+	uint64_t had = above(elapsed, above(now->waited_ns, begin->waited_ns));
+	uint64_t ran = above(now->ran_ns, begin->ran_ns);
+
+	if (had < ran)
+		had = ran;
+	return had < elapsed ? had : elapsed;
+}
+
+static uint64_t share_ns(const struct page_budget *budget, const struct page_share *share,
+			 const struct page_clock *now)
+{
+	uint64_t had = page_clock_had_ns(&budget->begin, now);
+
+	if (!share->is_strict) {
+		had = above(now->now_ns, budget->begin.now_ns);
+		had = had > GRACE_NS ? had : GRACE_NS;
+	}
+	/* In two parts: of a year in ns times ppm would be too much. */
+	return had / PPM * share->ppm + had % PPM * share->ppm / PPM;
+}
+
+uint64_t page_budget_left_ns(const struct page_budget *budget, const struct page_share *share,
+			     const struct page_clock *now)
+{
+	return above(share_ns(budget, share, now), budget->spent_ns);
+}
+
+uint64_t page_budget_wait_ns(const struct page_budget *budget, const struct page_share *share,
+			     const struct page_clock *now, uint64_t need_ns)
+{
+	uint64_t lacks_ns = above(budget->spent_ns + need_ns, share_ns(budget, share, now));
+
+	return lacks_ns == 0 ? 0 : lacks_ns * PPM / share->ppm + 1;
+}
