@@ -10,7 +10,6 @@
 #include "runner/processes/image-proc.h"
 
 #define STAND_NS   UINT64_C(300000000) /* that one thread may take to stand while we look for one */
-#define EXIT_NS	   UINT64_C(500000000) /* that threads may wait for a CPU in bad places */
 #define STEP_NS	   20000u /* of CPU time that they run on where nothing traps them */
 #define TRAPPED_NS 1000000u /* the same, where something does */
 #define BREATH_NS  200000u /* that all run on when that does not help */
@@ -192,10 +191,9 @@ static size_t count_running(struct crowd *crowd)
  * Those that run come out of where they are, and then are stopped: by a trap, or anywhere. To stop
  * one before it has got a CPU would leave it where it is.
  */
-static void call_back(struct crowd *crowd, struct way_back back)
+static void call_back(struct crowd *crowd, struct way_back back, uint64_t until_ns)
 {
 	uint64_t enough_ns = back.n_free ? back.n * STEP_NS : TRAPPED_NS;
-	uint64_t until_ns = remote_now_ns() + EXIT_NS;
 
 	while (count_running(crowd) > 0 && remote_now_ns() < until_ns &&
 	       spent_ns(crowd->pid) - back.spent_ns < enough_ns)
@@ -206,16 +204,17 @@ static void call_back(struct crowd *crowd, struct way_back back)
 }
 
 /*
- * A thread at a bad place waits for none that stands at a good one; should it ever do, all run on
- * for a moment after so many tries.
+ * On a busy machine one that is in malloc may get no CPU for long, and all others would stand for
+ * that. So they run on for a moment when it has taken so long, and the next try may take twice as
+ * long.
  */
-#define MANY_TRIES 100
+#define FIRST_STAND_NS UINT64_C(20000000)
 
 int crowd_stop(struct crowd *crowd, pid_t pid, struct safety *safety,
 	       const struct remote_thread *kept, uint64_t deadline_ns)
 {
+	uint64_t most_ns = FIRST_STAND_NS;
 	struct way_back back;
-	unsigned n_tries = 0;
 	int r;
 
 	*crowd = (struct crowd){ .pid = pid, .may_trap = crowd->may_trap };
@@ -230,9 +229,10 @@ int crowd_stop(struct crowd *crowd, pid_t pid, struct safety *safety,
 			r = -ETIMEDOUT;
 			break;
 		}
-		call_back(crowd, back);
-		if (++n_tries % MANY_TRIES != 0)
+		call_back(crowd, back, crowd->stopped_ns + most_ns);
+		if (remote_now_ns() < crowd->stopped_ns + most_ns)
 			continue;
+		most_ns *= 2;
 		crowd_release(crowd);
 		wait_for(BREATH_NS);
 		crowd->stopped_ns = 0;
