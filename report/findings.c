@@ -36,10 +36,11 @@
 	"chosen AS MATERIALIZED (SELECT user_id FROM site JOIN stack ON stack.id = stack_id" \
 	" WHERE run_id = :run AND user_id IS NOT NULL AND (live_bytes >= 4096 OR n_temporary >=" \
 	" 625 OR n_reallocated >= 625 OR n_blocks >= 6250))," \
-	" path AS MATERIALIZED (SELECT min(stack_id) AS stack_id, sum(live_bytes) AS live_bytes," \
-	" sum(live_blocks) AS live_blocks, sum(n_blocks) AS n, sum(n_frees) AS n_frees," \
-	" sum(bytes) AS bytes, sum(n_temporary) AS n_temporary, sum(n_reallocated) AS" \
-	" n_reallocated, sum(byte_seconds) AS byte_seconds, min(first_ns) AS first_ns," \
+	" path AS MATERIALIZED (SELECT min(stack_id) AS stack_id," \
+	" sum(live_bytes - exec_bytes) AS live_bytes, sum(live_blocks - exec_blocks) AS" \
+	" live_blocks, sum(n_blocks) AS n, sum(n_frees) AS n_frees, sum(bytes) AS bytes," \
+	" sum(n_temporary) AS n_temporary, sum(n_reallocated) AS n_reallocated," \
+	" sum(byte_seconds) AS byte_seconds, min(first_ns) AS first_ns," \
 	" max(last_ns) - min(first_ns) AS span_ns FROM site JOIN stack ON stack.id = stack_id" \
 	" WHERE run_id = :run AND user_id IN (SELECT user_id FROM chosen) GROUP BY user_id)"
 

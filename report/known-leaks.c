@@ -364,7 +364,8 @@ static const char *what_of(const struct frames *frames, bool has_streams)
 		       : NULL;
 }
 
-static const char sites_sql[] = "SELECT stack_id FROM site WHERE run_id = :run AND live_blocks > 0";
+static const char sites_sql[] =
+	"SELECT stack_id FROM site WHERE run_id = :run AND live_blocks > exec_blocks";
 
 /* Whether a stream of the program's own was left open, or something that may be one. */
 static int find_streams(sqlite3 *db, int64_t run_id, sqlite3_stmt *row, bool *ret_has)
@@ -604,8 +605,8 @@ static int insert(sqlite3_stmt *stmt, int64_t stack_id, const char *rule)
 static int fill_table(const struct suppressions *suppressions, sqlite3 *db, int64_t run_id)
 {
 	sqlite3_stmt *sites = report_sql_prepare(
-		db, "SELECT stack_id FROM site WHERE run_id = :run AND live_blocks > 0", run_id,
-		-1);
+		db, "SELECT stack_id FROM site WHERE run_id = :run AND live_blocks > exec_blocks",
+		run_id, -1);
 	sqlite3_stmt *frames = report_sql_prepare(db, frames_sql, 0, -1);
 	auto_statement sqlite3_stmt *row = report_sql_prepare(
 		db, "INSERT OR REPLACE INTO temp.suppressed VALUES (?, ?)", 0, -1);

@@ -132,6 +132,10 @@ int report_findings_list(FILE *out, sqlite3 *db, const struct report_request *re
 /* sites.c: who allocated */
 extern const char report_sites_sql[];
 extern const char report_sites_n_sql[];
+/* SQL, of `site`: what was not freed, and no exec gave back either. */
+#define REPORT_LEFT_BLOCKS "(live_blocks - exec_blocks)"
+#define REPORT_LEFT_BYTES  "(live_bytes - exec_bytes)"
+
 extern const char report_leaks_sql[]; /* needs report_leaks_prepare() */
 extern const char report_leaks_foot_sql[];
 extern const char report_leaks_hints_sql[];

@@ -21,10 +21,12 @@ const char report_sites_n_sql[] = "SELECT count(*) FROM site WHERE run_id = :run
 
 /* clang-format off */
 const char report_leaks_sql[] =
-	"SELECT sum(live_bytes) AS bytes, sum(live_blocks) AS blocks, sum(n_blocks) AS \"of"
+	"SELECT sum(" REPORT_LEFT_BYTES ") AS bytes, sum(" REPORT_LEFT_BLOCKS
+	") AS blocks, sum(n_blocks) AS \"of"
 	" blocks\", min(first_ns) AS \"first at\", coalesce('kept by libraries (' || what || '): ',"
 	" '') || site_name(stack_id, 6) AS \"allocated at\" FROM site LEFT JOIN temp.kept USING"
-	" (stack_id) WHERE run_id = :run AND live_blocks > 0 AND stack_id NOT IN (SELECT stack_id"
+	" (stack_id) WHERE run_id = :run AND " REPORT_LEFT_BLOCKS
+	" > 0 AND stack_id NOT IN (SELECT stack_id"
 	" FROM temp.suppressed) AND stack_id NOT IN (" BEFORE_ATTACH ") GROUP BY 5 ORDER BY 1 DESC,"
 	" 2 DESC, 5 LIMIT :limit";
 
@@ -34,14 +36,18 @@ const char report_leaks_sql[] =
 
 const char report_leaks_foot_sql[] = "SELECT 'kept by libraries until the end, by design: ' || "
 	IN_ALL " || ' (' || group_concat(what || ' ' || bytes_text(bytes), ',"
-	" ') || '): --full lists them' FROM (SELECT what, sum(live_bytes) AS bytes,"
-	" sum(live_blocks) AS n FROM site JOIN temp.kept USING (stack_id)"
+	" ') || '): --full lists them' FROM (SELECT what,"
+	" sum(" REPORT_LEFT_BYTES ") AS bytes, sum(" REPORT_LEFT_BLOCKS
+	") AS n FROM site JOIN temp.kept USING (stack_id)"
 	"  JOIN temp.suppressed USING (stack_id) WHERE run_id = :run AND rule = '' GROUP BY what"
 	" ORDER BY 2 DESC, 1) HAVING sum(n) > 0"
 	" UNION ALL SELECT 'left out by --suppressions: ' || " IN_ALL
-	" FROM (SELECT live_bytes AS bytes, live_blocks AS n FROM site"
+	" FROM (SELECT " REPORT_LEFT_BYTES " AS bytes, " REPORT_LEFT_BLOCKS " AS n FROM site"
 	" JOIN temp.suppressed USING (stack_id)"
 	"  WHERE run_id = :run AND rule <> '') HAVING sum(n) > 0"
+	" UNION ALL SELECT 'given back by exec, no leak: ' || " IN_ALL
+	" FROM (SELECT exec_bytes AS bytes, exec_blocks AS n FROM site WHERE run_id = :run)"
+	" HAVING sum(n) > 0"
 	" UNION ALL SELECT 'there before the attach, no leak: ' || " IN_ALL
 	" || printf('; %,d more ended since', sum(n_frees)) FROM (SELECT live_bytes AS bytes,"
 	" live_blocks AS n, n_frees, n_blocks FROM site WHERE run_id = :run AND stack_id IN ("
@@ -132,7 +138,8 @@ int report_leaks_prepare(sqlite3 *db, const struct report_request *request)
 int64_t report_count_leaks(sqlite3 *db, int64_t run_id)
 {
 	return report_sql_number(db,
-				 "SELECT count(*) FROM site WHERE run_id = :run AND live_blocks > 0"
+				 "SELECT count(*) FROM site WHERE run_id = :run"
+				 " AND " REPORT_LEFT_BLOCKS " > 0"
 				 " AND stack_id NOT IN (SELECT stack_id FROM temp.suppressed)"
 				 " AND stack_id NOT IN (SELECT stack_id FROM temp.kept)"
 				 " AND stack_id NOT IN (" BEFORE_ATTACH ")",

@@ -753,6 +753,9 @@ CREATE TABLE site (
     bytes            INTEGER NOT NULL,  -- [bytes] asked for in all
     live_blocks      INTEGER NOT NULL,  -- [blocks] not freed at the end
     live_bytes       INTEGER NOT NULL,  -- [bytes] not freed at the end
+    exec_blocks      INTEGER NOT NULL DEFAULT 0, -- [blocks] of these, given back by an exec: their
+                                        -- process became another program, so they are no leaks
+    exec_bytes       INTEGER NOT NULL DEFAULT 0, -- [bytes] likewise
     peak_bytes       INTEGER NOT NULL,  -- [bytes] the most that was live at once, all processes
     peak_ns          INTEGER NOT NULL,  -- [ns] when that was
     first_ns         INTEGER NOT NULL,  -- [ns] first allocation

@@ -180,6 +180,7 @@ static int count(struct block_rows *rows, const struct block_row *row)
 				      .is_freed = is_freed,
 				      .is_temporary = row->is_temporary,
 				      .is_reallocated = row->end_kind == MEMORY_REALLOCATED,
+				      .is_replaced = row->end_kind == MEMORY_EXEC,
 			      });
 }
 

@@ -19,7 +19,8 @@ static const struct profile_metric_row metrics[PROFILE_METRIC_COUNT] = {
 	[PROFILE_PEAK] = { "peak", "bytes live at the peak", REPORT_NEEDS_BLOCKS, TABLE_BYTES,
 			   "SELECT stack_id, bytes, 0, 0 FROM site_peak WHERE run_id = :run" },
 	[PROFILE_LEAKED] = { "leaked", "bytes not freed", REPORT_NEEDS_BLOCKS, TABLE_BYTES,
-			     "SELECT stack_id, live_bytes, 0, 0 FROM site WHERE run_id = :run" },
+			     "SELECT stack_id, live_bytes - exec_bytes, 0, 0 FROM site"
+			     " WHERE run_id = :run" },
 	[PROFILE_TIME] = { "time", "user CPU time at blocks allocated there", REPORT_NEEDS_CLOCK,
 			   TABLE_DURATION,
 			   "WITH clock(time) AS (SELECT sum(source.n_samples * coalesce(1.0 *"

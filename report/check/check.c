@@ -33,9 +33,10 @@ static const struct rule rules[CHECK_RULE_COUNT] = {
 		"SELECT bytes, site_name(stack_id, 3), stack_id FROM site_peak WHERE run_id = :run"
 		" ORDER BY 1 DESC, 3 LIMIT :limit", 1, 2, true },
 	[CHECK_LEAKED] = { "leaked", true, true, PROFILE_LEAKED,
-		"SELECT coalesce(sum(live_bytes), 0) FROM site WHERE run_id = :run" NOT_KEPT,
-		"SELECT live_bytes, site_name(stack_id, 3), stack_id FROM site"
-		" WHERE run_id = :run AND live_blocks > 0" NOT_KEPT
+		"SELECT coalesce(sum(" REPORT_LEFT_BYTES "), 0) FROM site"
+		" WHERE run_id = :run" NOT_KEPT,
+		"SELECT " REPORT_LEFT_BYTES ", site_name(stack_id, 3), stack_id FROM site"
+		" WHERE run_id = :run AND " REPORT_LEFT_BLOCKS " > 0" NOT_KEPT
 		" ORDER BY 1 DESC, 3 LIMIT :limit", 1, 2, true },
 	[CHECK_RSS] = { "rss", true, false, PROFILE_METRIC_COUNT,
 		"SELECT nullif(max_rss, 0) FROM run WHERE id = :run",

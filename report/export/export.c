@@ -54,7 +54,8 @@ static int write_json(FILE *out, sqlite3 *db, const struct export_request *reque
 /* The columns of heaptrack's table of locations, and the whole backtrace. */
 static const char heaptrack_sql[] =
 	"SELECT site.n_blocks AS allocations, n_temporary AS temporary, site.peak_bytes AS peak,"
-	" coalesce(site_peak.bytes, 0) AS at_peak, live_bytes AS leaked, site.bytes AS allocated,"
+	" coalesce(site_peak.bytes, 0) AS at_peak, live_bytes - exec_bytes AS leaked,"
+	" site.bytes AS allocated,"
 	" function, file, line, module, stack_text(site.stack_id, 1000) AS backtrace"
 	" FROM site LEFT JOIN stack_line ON stack_line.stack_id = site.stack_id"
 	" LEFT JOIN site_peak ON site_peak.run_id = site.run_id"

@@ -67,6 +67,8 @@ static void count_block(struct tally_ends *ends, struct site_ends *site,
 	if (end->is_freed)
 		return;
 	site->unfreed_bytes += end->size;
+	site->exec_blocks += end->is_replaced;
+	site->exec_bytes += end->is_replaced ? end->size : 0;
 	ends->live_blocks++;
 	ends->live_bytes += end->size;
 }

@@ -15,6 +15,8 @@ struct site_ends {
 	uint64_t bytes;
 	uint64_t n_frees;
 	uint64_t unfreed_bytes; /* of blocks that nobody freed */
+	uint64_t exec_blocks; /* of them: their process became another program */
+	uint64_t exec_bytes;
 	uint64_t n_temporary;
 	uint64_t n_reallocated;
 	int64_t first_ns; /* INT64_MAX: no block */
@@ -50,6 +52,7 @@ struct tally_end {
 	uint8_t is_carried; /* see tally_carry() */
 	uint8_t is_temporary; /* freed by the next event of the thread that allocated it */
 	uint8_t is_reallocated; /* realloc ended it */
+	uint8_t is_replaced; /* not freed: its process became another program */
 };
 
 void tally_ends_finish(struct tally_ends *ends);

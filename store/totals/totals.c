@@ -169,9 +169,10 @@ static const char site_sql[] =
 	" peak_bytes, peak_ns, first_ns, last_ns, n_temporary, n_reallocated, byte_seconds,"
 	" n_samples, n_samples_sq, time_ns, n_faults, first_touch_ns, last_touch_ns, n_stalls,"
 	" n_stalls_sq, n_imputed, n_stalls_imputed, share, share_low, share_high, stall_share,"
-	" stall_low, stall_high)"
+	" stall_low, stall_high, exec_blocks, exec_bytes)"
 	" VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,"
-	" ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30)";
+	" ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31,"
+	" ?32)";
 /* clang-format on */
 
 static const char peak_sql[] =
@@ -218,6 +219,8 @@ static int write_site(const struct tally *tally, size_t number, sqlite3_stmt *st
 	statement_real(statement, 23, site->shares.imputed[SHARE_TIME].n);
 	statement_real(statement, 24, site->shares.imputed[SHARE_STALL].n);
 	tally_bind_answers(statement, 25, tally, &site->shares);
+	statement_integer(statement, 31, (int64_t)ends.exec_blocks);
+	statement_integer(statement, 32, (int64_t)ends.exec_bytes);
 	return statement_run(statement);
 }
 

@@ -18,20 +18,23 @@ checks = whole.Checks()
 METRICS = {
     "bytes": "SELECT coalesce(sum(size), 0) FROM allocation",
     "blocks": "SELECT count(*) FROM allocation",
-    "leaked": "SELECT coalesce(sum(size), 0) FROM allocation WHERE freed_ns IS NULL",
+    "leaked": "SELECT coalesce(sum(size), 0) FROM allocation WHERE freed_ns IS NULL AND end_kind"
+              " <> 4",
     "faults": "SELECT count(*) FROM touch WHERE owner_kind = 1 AND role = 3",
     "time": "SELECT CAST(round(coalesce(sum(share * weight), 0)) AS INTEGER) FROM touch"
             " JOIN sample ON sample.id = sample_id WHERE owner_kind = 1 AND role = 1",
 }
 
+NOT_FREED = "SELECT coalesce(sum(size), 0) FROM allocation WHERE freed_ns IS NULL"
+
 # report, column, SQL on the raw rows (or, for temporary, on the total that the import counted).
 SUMS = [
     ("sites", "blocks", METRICS["blocks"]),
     ("sites", "in all", METRICS["bytes"]),
-    ("sites", "not freed", METRICS["leaked"]),
+    ("sites", "not freed", NOT_FREED),
     ("sites", "faults", METRICS["faults"]),
     ("leaks", "bytes", METRICS["leaked"]),
-    ("leaks", "blocks", "SELECT count(*) FROM allocation WHERE freed_ns IS NULL"),
+    ("leaks", "blocks", "SELECT count(*) FROM allocation WHERE freed_ns IS NULL AND end_kind <> 4"),
     ("objects", "faults", "SELECT count(*) FROM touch WHERE role = 3"),
     ("objects", "blocks", METRICS["blocks"]),
     ("threads", "blocks", METRICS["blocks"]),
@@ -39,7 +42,7 @@ SUMS = [
     ("threads", "frees", "SELECT count(*) FROM allocation WHERE freed_thread_id IS NOT NULL"),
     ("threads", "freed by others",
      "SELECT count(*) FROM allocation WHERE freed_thread_id <> thread_id"),
-    ("threads", "not freed", METRICS["leaked"]),
+    ("threads", "not freed", NOT_FREED),
     ("threads", "faults", "SELECT count(*) FROM sample JOIN source ON source.id = source_id"
                           " WHERE name = 'faults'"),
     ("timeline", "allocations", METRICS["blocks"]),

@@ -79,6 +79,24 @@ def check_leak(folder, argument, function):
     checks.that(not others, f"{argument}: listed, too: {others}")
 
 
+def check_exec(folder):
+    """What a wrapper has when it becomes the program is given back by that: no leak of anybody."""
+    trace = record(folder, ["bash", "-c", f"exec {PROGRAM}"])
+    status, text = report(trace, "--fail")
+    checks.that(status == 0 and re.search("^given back by exec, no leak: .* in [0-9,]+ blocks?$",
+                                          text, re.MULTILINE), f"exec: {text}")
+    whole.run([MEMSIGHT, "analyze", "--force", trace])
+    db = whole.Database(trace + ".db")
+    checks.that(
+        db.ask("SELECT sum(exec_blocks), sum(exec_bytes) FROM site") == db.ask(
+            "SELECT count(*), sum(size) FROM allocation WHERE end_kind = 4")
+        and db.one("SELECT sum(exec_blocks) FROM site") > 0, "exec: not the blocks of the rows")
+    done = whole.Outcome([MEMSIGHT, "check", "--max-leaked", "0", trace])
+    checks.that(done.status == 0, f"check: {done.messages}")
+    findings = whole.run([MEMSIGHT, "report", trace, "--findings", "--format", "json"])
+    checks.that("leak" not in [row["rule"] for row in json.loads(findings)], findings)
+
+
 def check_without_debug(folder):
     """libc without debug information: what allocates has no names, and localtime() goes on in it by
     a jump."""
@@ -99,6 +117,7 @@ def main():
             check_clean(folder, command)
         for argument, function in LEAKS.items():
             check_leak(folder, argument, function)
+        check_exec(folder)
         check_without_debug(folder)
         rules = os.path.join(folder, "known")
         with open(rules, "w", encoding="utf-8") as file:
