@@ -4,7 +4,8 @@ samples.
 
 bench-view.py MEMSIGHT MAKE-TRACE BENCH-PICTURE [BLOCKS [SAMPLES [FILE.mst]]]. The bars: 20 s of CPU
 time for what analyze stores, the first picture 1 s (3 s with nothing of the file in memory), any
-zoom 150 ms at the 95th percentile, 200 MiB of memory. Wall times mean nothing on a busy machine:
+zoom 150 ms at the 95th percentile, what a click on a page, a row or a head of a column asks for
+100 ms, 200 MiB of memory. Wall times mean nothing on a busy machine:
 CPU seconds stand beside them. A FILE that is there is used, and kept with its databases.
 """
 import json
@@ -20,6 +21,7 @@ import urllib.request
 
 N_ZOOMS = 300
 N_BRUSHES = 100
+LISTS = ["findings", "peak", "leaks", "hot", "cold", "unused", "sharing", "resident", "regions"]
 COLOURS = ["direction", "thread", "level", "latency", "source"]
 
 
@@ -93,6 +95,27 @@ def random_zoom(whole):
             "from": start, "to": end, "low": low, "high": high}
 
 
+def measure_clicks(server):
+    """What pages and rows ask for, the second time."""
+    objects = {"run": 1, "descending": 1, "limit": 50, "offset": 0}
+    first, _, _ = server.ask("objects", sort="n_blocks", **objects)
+    site = next(site for site in first["rows"]["columns"]["site"] if site)
+    clicks = [("runs", {}), ("run", {"run": 1}), ("series", {}),
+              ("timeline", {"run": 1, "width": 1000}), ("stack", {"run": 1, "site": site}),
+              ("object", {"run": 1, "site": site, "limit": 0})]
+    clicks += [("report", {"run": 1, "kind": kind}) for kind in LISTS]
+    clicks += [("flame", {"run": 1, "by": by, "inverse": 0}) for by in ("bytes", "time", "peak")]
+    clicks += [("objects", {"sort": key, **objects}) for key in ("share", "bytes", "name")]
+    for name, parameters in clicks:
+        server.ask(name, **parameters)
+        _, wall, _ = server.ask(name, **parameters)
+        word = parameters.get("kind") or parameters.get("by") or parameters.get("sort") or ""
+        tell(f"view: {name} {word}".rstrip(), 1e3 * wall, "ms wall", 100)
+    _, wall, cpu = server.ask("object", run=1, site=site)
+    tell("view: what is counted of a site's rows", 1e3 * wall, "ms wall")
+    tell("    the same", 1e3 * cpu, "ms CPU")
+
+
 def measure_server(memsight, database):
     for name, bar in (("cold", 3000), ("warm", 1000)):
         if name == "cold":
@@ -114,6 +137,7 @@ def measure_server(memsight, database):
         place = N_ZOOMS * share // 100
         tell(f"view: zoom, {share}th percentile", 1e3 * walls[place], "ms wall", bar)
         tell("    the same", 1e3 * cpus[place], "ms CPU")
+    measure_clicks(server)
     times = []
     for _ in range(N_BRUSHES):
         start, end = part_of(whole["to"] - whole["from"], False)

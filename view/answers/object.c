@@ -13,6 +13,7 @@
 #include "store/compact/compact.h"
 #include "store/database.h"
 #include "store/heatmap/lookup.h"
+#include "store/library-frames.h"
 #include "store/row-scan.h"
 #include "store/statement.h"
 #include "store/touch.h"
@@ -639,12 +640,18 @@ static int compare_instructions(const void *left, const void *right)
 }
 
 static void write_instruction(struct columns *columns, const struct object_instruction *instruction,
-			      sqlite3_stmt *place)
+			      sqlite3_stmt *place, bool is_full)
 {
+	char name[FRAME_NAME_BYTES] = "";
+
 	sqlite3_reset(place);
 	view_bind(place, ":its_id", instruction->frame);
 	bool is_known = statement_advance(place) == SQLITE_ROW;
-	for (int i = 0; i < 3; i++) {
+	const char *function = is_known ? statement_string_or_null(place, 0) : NULL;
+	if (function && !is_full)
+		frame_plain_name(function, "<>", name);
+	json_text(columns_at(columns, 0), function && !is_full ? name : function);
+	for (int i = 1; i < 3; i++) {
 		if (is_known)
 			json_column(columns_at(columns, (size_t)i), place, i);
 		else
@@ -677,7 +684,8 @@ static int write_instructions(struct view_question *question, struct object_tall
 		      compare_instructions);
 	columns_begin(&columns, names, 6);
 	for (size_t i = 0; i < tally->n_instructions && i < MAX_INSTRUCTIONS && r == 0; i++)
-		write_instruction(&columns, &tally->instructions[i], place);
+		write_instruction(&columns, &tally->instructions[i], place,
+				  view_value(question, VIEW_FULL, 0));
 	json_name(&question->json, "instructions");
 	columns_write(&columns, &question->json);
 	return r;

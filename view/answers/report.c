@@ -54,18 +54,20 @@ static void write_head(struct json *json, const struct report *report, sqlite3_s
 	json_close(json, ']');
 }
 
-static int write_rows(struct json *json, sqlite3_stmt *rows, size_t *ret_n)
+/* At most so many; those behind them are only counted. */
+static int write_rows(struct json *json, sqlite3_stmt *rows, int64_t limit, int64_t *ret_n_all)
 {
 	int r;
 
 	json_name(json, "rows");
 	json_open(json, '[');
 	while ((r = statement_step(rows)) == 1) {
+		if (++*ret_n_all > limit)
+			continue;
 		json_open(json, '[');
 		for (int i = 0; i < sqlite3_column_count(rows); i++)
 			json_column(json, rows, i);
 		json_close(json, ']');
-		++*ret_n;
 	}
 	json_close(json, ']');
 	return r < 0 ? -EPROTO : 0;
@@ -88,17 +90,18 @@ static int write_foot(struct view_question *question, const struct report *repor
 static int write_list(struct view_question *question, const struct report *report,
 		      const struct report_request *request)
 {
+	/* Without a query that counts rows the list itself is read to its end. */
+	int64_t limit = report->n_sql ? request->limit : -1;
 	auto_statement sqlite3_stmt *rows =
-		report_sql_prepare(question->db, report->sql, request->run_id, request->limit);
+		report_sql_prepare(question->db, report->sql, request->run_id, limit);
 	int64_t n_all = 0;
-	size_t n = 0;
 
 	if (!rows)
 		return -EPROTO;
 	write_head(&question->json, report, rows);
-	int r = write_rows(&question->json, rows, &n);
-	n_all = (int64_t)n;
-	if (r == 0 && request->limit > 0 && (int64_t)n >= request->limit)
+	int r = write_rows(&question->json, rows, request->limit, &n_all);
+	size_t n = (size_t)(n_all < request->limit ? n_all : request->limit);
+	if (r == 0 && limit > 0 && n_all >= limit)
 		r = report_rows_count(question->db, report, request->run_id, &n_all);
 	json_set_integer(&question->json, "n_all", n_all);
 	return r < 0 ? r : write_foot(question, report, request, n);

@@ -375,6 +375,12 @@ def a_difference_as_a_tree_adds_up_on_both_sides(checks, modules):
             ], "changes")
 
 
+def tables_are_saved_as_csv_with_numbers_as_they_are(checks, modules):
+    rows = [["f, \"g\"", 1.5, None], ["=1+1", -3, "a\nb"]]
+    found = modules.ask("csv", "return m.csvText(['name', 'n', 'x'], a)", rows)
+    checks.that(found == 'name,n,x\r\n"f, ""g""",1.5,\r\n\'=1+1,-3,"a\nb"\r\n', f"{found!r}")
+
+
 def runs_are_called_by_label_by_trace_or_as_in_a_series(checks, modules):
     def run(mode, repetition, trace, label=None):
         return {"program": "p", "mode": mode, "repetition": repetition, "trace": trace,
@@ -464,6 +470,7 @@ TESTS = [
     whiskers_end_at_values_and_leave_outliers_outside, counts_of_intervals_become_rates_and_add_up,
     regions_that_overlap_stand_below_each_other, a_difference_as_a_tree_adds_up_on_both_sides,
     runs_are_called_by_label_by_trace_or_as_in_a_series,
+    tables_are_saved_as_csv_with_numbers_as_they_are,
     modes_that_were_repeated_are_compared_before_single_runs,
     what_is_not_known_is_sorted_last_either_way,
     every_loss_that_the_program_tells_has_a_meaning_and_a_remedy,

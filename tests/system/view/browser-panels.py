@@ -67,8 +67,8 @@ class Page:
         """Of the table below the flame graph: {function: [self, total]}."""
         rows = self.chromium.js("""
             document.querySelector("#flame-table").open = true;
-            return [...document.querySelectorAll("#flame-table tbody tr")].map((row) =>
-                [...row.cells].map((cell) => cell.innerText.trim()));""")
+            return [...document.querySelectorAll("#flame-table tbody tr:not(.detail)")].map((row) =>
+                [...row.cells].slice(1).map((cell) => cell.innerText.trim()));""")
         return {row[0]: row[2:] for row in rows}
 
     def spoken(self):

@@ -10,6 +10,7 @@ import { createFlameCanvas } from "memsight/flame-canvas";
 import { frameName, treeOf } from "memsight/flame-layout";
 import { METRICS } from "memsight/flame-metrics";
 import { count, isKnown, plural } from "memsight/format";
+import { saver } from "memsight/csv";
 import { createGrid, numberColumn } from "memsight/grid";
 import { mix } from "memsight/palette";
 import { createPane } from "memsight/pane";
@@ -111,7 +112,12 @@ function rowsGrid(app, now) {
 		changeBar(row, now.most), h("span", {}, changeText(row.change, unit())));
 	const sort = { key: "change", isDescending: true };
 	const detail = (row) => siteStack(app, row.site, row.name, row.run);
-	return createGrid({ caption: "Call sites that differ", sort, part: 50, detail, columns: [
+	const names = ["name", "was", "function", "file", "line", "before", "after", "change",
+		"low", "high"];
+	const save = saver(app, "diff", () => [names,
+		now.rows.map((row) => names.map((name) => row[name]))]);
+	const caption = "Call sites that differ";
+	return createGrid({ caption, sort, part: 50, detail, save, columns: [
 		{ key: "place", title: "Allocated at", isWide: true,
 			order: (row) => row.name, cell: place },
 		numberColumn("change", "Change", change, {
@@ -297,9 +303,9 @@ export function create(root, app) {
 	};
 }
 
-/* " (12.3 %)" of what was before, if there was something. */
+/* " (+12.3 %)" of what was before, if there was something. */
 function percentText(change, before) {
-	return before > 0 ? ` (${(100 * change / before).toFixed(1)} %)` : "";
+	return before > 0 ? ` (${ratioText({ change, before })})` : "";
 }
 
 function summaryOf(answer, changed, { unit, nameOf }) {

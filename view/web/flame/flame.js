@@ -10,10 +10,11 @@ import {
 } from "memsight/flame-layout";
 import { METRICS, pickMetric, titleOf } from "memsight/flame-metrics";
 import { count, fileName, place, plural, share } from "memsight/format";
+import { saver } from "memsight/csv";
 import { createGrid, numberColumn } from "memsight/grid";
 import { moduleColour } from "memsight/palette";
 import { createPane } from "memsight/pane";
-import { placeButton } from "memsight/source-text";
+import { placeButton, sourceBox } from "memsight/source-text";
 import { rangeOf, shareText, valueText } from "memsight/units";
 
 const HELP = "Each box is a function; it stands below the one that called it and is as wide as its "
@@ -314,17 +315,24 @@ export function create(root, app) {
 function functionsGrid(app, now, { shareOf, atLeast, zoomTo }) {
 	const name = ({ frame, node }) => h("button", {
 		type: "button", class: "link", onclick: () => zoomTo(node) }, frameName(frame));
+	const rows = () => functionsOf(now.tree, now.isInverse ? 0 : now.zoom, now.isInverse);
 	const value = (sum, samples, ends) =>
 		`${atLeast(sum, ends)} (${shareOf(sum, samples, ends)})`;
 	const grid = createGrid({
 		caption: "Functions; a function counts once on each path, "
 			+ "however often it stands there",
 		sort: { key: "self", isDescending: true }, part: 30,
+		detail: ({ frame }) => sourceBox(app, frame),
+		save: saver(app, "functions", () => [["function", "file", "line", "module",
+			"self", "total"], rows().map(({ frame, self, total }) => [frameName(frame),
+			frame.file, frame.line, frame.module, self, total])]),
 		columns: [
 			{ key: "name", title: "Function", cell: name,
 				order: ({ frame }) => frameName(frame) },
 			{ key: "place", title: "Place", order: ({ frame }) => frame.file,
-				cell: ({ frame }) => placeButton(app, frame) },
+				cell: ({ frame }) => (frame.file
+					? `${fileName(frame.file)}:${frame.line ?? "?"}`
+					: fileName(frame.module) || "-") },
 			numberColumn("self", "Self",
 				(row) => value(row.self, row.selfSamples, row.selfEnds)),
 			numberColumn("total", "Total",
@@ -334,8 +342,7 @@ function functionsGrid(app, now, { shareOf, atLeast, zoomTo }) {
 	return {
 		element: grid.element,
 		show() {
-			const { tree, zoom, isInverse } = now;
-			grid.show(functionsOf(tree, isInverse ? 0 : zoom, isInverse));
+			grid.show(rows());
 		},
 	};
 }

@@ -98,6 +98,7 @@ function lines(row, columns, { detail, onRow }) {
  * @param {number} [how.part]   rows that are shown at first, and with each "more"
  * @param {(element: Element, row: Object) => void} [how.onRow]
  * @param {(row: Object) => Element} [how.detail]  what a row can be opened for
+ * @param {() => void} [how.save]  what the button "Save as CSV" does (memsight/csv)
  * @returns {{ element: Element, show: (rows: Object[], sort?: Object) => void }}
  */
 export function createGrid(how) {
@@ -129,6 +130,9 @@ export function createGrid(how) {
 		draw();
 	}
 
+	const saveButton = how.save && h("button", {
+		type: "button", class: "save", onclick: how.save }, "Save as CSV");
+
 	function draw() {
 		const active = document.activeElement;
 		const focused = headRow.contains(active) ? active.dataset.key : null;
@@ -146,7 +150,8 @@ export function createGrid(how) {
 		const left = rows.length - limit;
 		const button = h("button", { type: "button", onclick: showMore },
 			`Show ${count(Math.min(part, left))} more of ${count(left)}`);
-		more.replaceChildren(...(left > 0 ? [button] : []));
+		more.replaceChildren(...[left > 0 && button, rows.length > 0 && saveButton]
+			.filter(Boolean));
 	}
 	return {
 		element,

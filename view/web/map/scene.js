@@ -114,6 +114,12 @@ export function create(root, app) {
 			from, to, low, high, width: cells(width), height: cells(height) };
 	}
 
+	/* Before there is any, one of a sixteenth of the cells is drawn: there in no time. */
+	function coarse(wanted) {
+		const { width, height } = wanted;
+		return { ...wanted, width: Math.ceil(width / 4), height: Math.ceil(height / 4) };
+	}
+
 	async function takePicture(wanted) {
 		await layers.load(wanted, view.now, view.whole(), canvas);
 		repaint();
@@ -132,7 +138,8 @@ export function create(root, app) {
 			return loading; // that one, if it is under way still
 		}
 		asked = text;
-		const mine = loading = takePicture(wanted);
+		const mine = loading = layers.current || app.isStored ? takePicture(wanted)
+			: takePicture(coarse(wanted)).then(() => takePicture(wanted));
 		try {
 			await mine;
 		} catch (error) {

@@ -32,7 +32,7 @@ function card(app, row) {
 		h("div", { class: "finding-head" },
 			h("strong", {}, capital(row.rule)),
 			h("span", { class: "finding-size" }, sizeText(row))),
-		h("p", {}, siteText(app, row.text), "."),
+		h("p", {}, siteText(app, row.text), /…\x1e?$/.test(row.text) ? "" : "."),
 		h("p", { class: "muted" }, `Said from: ${row.threshold}. `,
 			page ? h("a", { href: app.link({ page }) }, `Look at ${report}`) : ""));
 }

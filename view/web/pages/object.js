@@ -6,12 +6,14 @@ import { barColumns, barList } from "memsight/bars";
 import { rowsOf } from "memsight/data";
 import { h, table } from "memsight/dom";
 import {
-	address, bytes, count, duration, interval, isKnown, moment, objectName, share,
+	address, bytes, count, duration, fileName, interval, isKnown, moment, objectName, share,
 } from "memsight/format";
+import { createGrid, numberColumn } from "memsight/grid";
 import { createHeat } from "memsight/heat";
 import { categorical } from "memsight/palette";
 import { createPane } from "memsight/pane";
-import { placeButton, stackList } from "memsight/source-text";
+import { oneLine } from "memsight/site-text";
+import { sourceBox, stackList } from "memsight/source-text";
 
 const HEAT_HELP = "Where in the block it was touched when: offsets upwards, time to the right. "
 	+ "Of a site with many blocks, all are laid over each other. A diagonal is a sweep, "
@@ -159,14 +161,24 @@ function levelTable(rows) {
 		]), [1, 2]);
 }
 
+/* A row opens for its source text. */
 function instructionTable(app, rows) {
 	const kinds = { 0: "read", 1: "write" };
-	return table("Instructions that touch it",
-		["function", "place", "as", "CPU time", "counted"],
-		rows.map((row) => [
-			h("code", {}, row.function || "?"), placeButton(app, row),
-			kinds[row.is_write] ?? "not known", timeText(row.time_ns), count(row.n),
-		]), [3, 4]);
+	const grid = createGrid({
+		caption: "Instructions that touch it", part: 20, columns: [
+			{ key: "function", title: "Function", isWide: true, cell: (row) =>
+				oneLine(row.function || "?", h("code", {}, row.function || "?")) },
+			{ key: "file", title: "Place", cell: ({ file, line }) => (file
+				? `${fileName(file)}${line ? `:${line}` : ""}` : "-") },
+			{ key: "is_write", title: "As",
+				cell: (row) => kinds[row.is_write] ?? "not known" },
+			numberColumn("time_ns", "CPU time", (row) => timeText(row.time_ns)),
+			numberColumn("n", "Counted", (row) => count(row.n)),
+		],
+		detail: (row) => sourceBox(app, row),
+	});
+	grid.show(rows);
+	return grid.element;
 }
 
 function blockTable(app, rows, total) {

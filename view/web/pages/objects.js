@@ -6,6 +6,7 @@
 import { debounced, h, select } from "memsight/dom";
 import { rowsOf } from "memsight/data";
 import { capital, count, fileName, isKnown, share } from "memsight/format";
+import { MOST_ROWS, saver } from "memsight/csv";
 import { createGrid, numberColumn, sorted } from "memsight/grid";
 import { createPane } from "memsight/pane";
 import { oneLine, siteName } from "memsight/site-text";
@@ -151,10 +152,20 @@ export function create(root, app) {
 			now.runId = app.runId;
 			now.grid = createGrid({ caption: "Objects", isCaptionHidden: true,
 				columns: columnsFor(app, now), part: PAGE_ROWS, onSort: sortBy,
+				save: saver(app, "objects", allRows),
 				detail: (row) => detailOf(row) });
 			place.replaceChildren(now.grid.element);
 		}
 		return now.grid;
+	}
+
+	/* Not only those of the page. */
+	async function allRows() {
+		const all = { ...requestOf(app.state), limit: MOST_ROWS, offset: 0 };
+		const { rows } = await app.ask("objects",
+			app.isStored ? { ...all, filter: "", descending: 1 } : all);
+		const names = Object.keys(rows.columns).filter((name) => name !== "spark");
+		return [names, rowsOf(rows).map((row) => names.map((name) => row[name]))];
 	}
 
 	function detailOf(row) {

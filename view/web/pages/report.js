@@ -6,6 +6,7 @@ import { h } from "memsight/dom";
 import {
 	bytes, capital, count, duration, isKnown, percent, share, withInterval,
 } from "memsight/format";
+import { MOST_ROWS, saver } from "memsight/csv";
 import { createGrid } from "memsight/grid";
 import { createPane } from "memsight/pane";
 import { lineDetail } from "memsight/shared-line";
@@ -91,6 +92,14 @@ export function create(root, app, list) {
 		return { run: app.runId, kind: list.kind, ...app.names(), ...app.part() };
 	}
 
+	/* Also those that the page does not list; an exported file has no others. */
+	async function allRows() {
+		const { names, rows } = await app.ask("report", {
+			...request(), limit: MOST_ROWS });
+		const plain = (value) => (typeof value === "string" ? plainText(value) : value);
+		return [names, rows.map((values) => values.map(plain))];
+	}
+
 	function draw(answer) {
 		const { n_all: nAll, foot } = answer;
 		const rows = answer.rows.map((values) => ({ values }));
@@ -104,6 +113,7 @@ export function create(root, app, list) {
 		const grid = createGrid({
 			caption: answer.title, part: PART,
 			columns: toldColumns(columnsOf(app, answer), rows),
+			save: saver(app, list.kind, allRows),
 			detail: (row) => detail?.(app, answer.names, row.values)
 				?? wholeRow(app, row),
 		});

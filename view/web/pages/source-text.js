@@ -33,6 +33,16 @@ async function unfold(app, holder, frame) {
 	}
 }
 
+/** The source text around the line of a frame, or why there is none. */
+export function sourceBox(app, frame) {
+	const holder = h("div", { class: "source-holder" });
+	if (frame.file && frame.line)
+		unfold(app, holder, frame);
+	else
+		holder.append(h("span", { class: "muted" }, "Its line is not known."));
+	return holder;
+}
+
 /**
  * The place of a frame as a button that unfolds its source text, or as text where the line is not
  * known.

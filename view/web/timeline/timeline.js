@@ -36,7 +36,7 @@ function titleOf({ title, curves, isBare }) {
 }
 
 /* Strips are higher where there is room. */
-const stretch = () => Math.min(Math.max(innerHeight / 1100, 1), 2);
+const stretch = () => Math.min(Math.max(innerHeight / 900, 1), 3);
 
 /* A strip whose curves have its unit. */
 function stripOf(id, title, unit, least, curves) {
