@@ -15,10 +15,10 @@ static const struct verb {
 	enum control_verb verb;
 	bool has_text;
 } verbs[] = {
-	{ "status", CONTROL_STATUS, false }, { "pause", CONTROL_PAUSE, false },
-	{ "resume", CONTROL_RESUME, false }, { "mark", CONTROL_MARK, true },
-	{ "look", CONTROL_LOOK, false },     { "snapshot", CONTROL_SNAPSHOT, false },
-	{ "stop", CONTROL_STOP, false },
+	{ "status", CONTROL_STATUS, false },	 { "pause", CONTROL_PAUSE, false },
+	{ "resume", CONTROL_RESUME, false },	 { "mark", CONTROL_MARK, true },
+	{ "look", CONTROL_LOOK, false },	 { "reset", CONTROL_RESET, false },
+	{ "snapshot", CONTROL_SNAPSHOT, false }, { "stop", CONTROL_STOP, false },
 };
 #define N_VERBS (sizeof(verbs) / sizeof(verbs[0]))
 
@@ -109,8 +109,8 @@ static int find_verb(const char *name, const struct verb **ret_verb)
 	}
 	if (nearest.name)
 		return cmd_usage("ctl: unknown word '%s'; did you mean '%s'?", name, nearest.name);
-	return cmd_usage("ctl: unknown word '%.60s'; status, pause, resume, mark, look, snapshot "
-			 "and stop are known",
+	return cmd_usage("ctl: unknown word '%.60s'; status, pause, resume, mark, look, reset, "
+			 "snapshot and stop are known",
 			 name);
 }
 
@@ -142,6 +142,8 @@ static int tell_outcome(const struct verb *verb, const struct control_reply *rep
 		print_status(reply);
 	else if (verb->verb == CONTROL_SNAPSHOT)
 		printf("%s\n", reply->path);
+	else if (verb->verb == CONTROL_RESET)
+		printf("window %u\n", reply->window);
 	return CMD_DONE;
 }
 

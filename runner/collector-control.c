@@ -105,22 +105,40 @@ static void switch_on(struct collector *collector, const char *cause)
 	samples_pause(&collector->samples, false);
 }
 
+/* All up to now becomes the first window, where there was none. */
+static void number_first_window(struct collector *collector)
+{
+	struct collector_control *control = &collector->control;
+
+	if (control->window > 0)
+		return;
+	control->window = 1;
+	control->window_ticks = collector->first_pair.ticks;
+	snprintf(control->cause, sizeof(control->cause), "start");
+}
+
 /* What is stamped before is recorded: programs pause at their next events. */
 static void switch_off(struct collector *collector)
 {
 	struct collector_control *control = &collector->control;
 	uint64_t ticks = clock_ticks(collector->clock);
 
-	if (control->window == 0) {
-		control->window = 1;
-		control->window_ticks = collector->first_pair.ticks;
-		snprintf(control->cause, sizeof(control->cause), "start");
-	}
+	number_first_window(collector);
 	control->is_on = false;
 	pool_order(collector->pool);
 	pool_call(collector->pool, tracker_slots_used(&collector->tracker));
 	samples_pause(&collector->samples, true);
 	store_window(collector, ticks);
+}
+
+/* The next window begins where this one ends: nothing is missing between them. */
+static void turn_window(struct collector *collector)
+{
+	uint64_t ticks = clock_ticks(collector->clock);
+
+	number_first_window(collector);
+	store_window(collector, ticks);
+	begin_window(collector, ticks, "ctl reset");
 }
 
 void collector_begin_control(struct collector *collector)
@@ -552,6 +570,13 @@ static void obey(struct collector *collector, const struct control_request *requ
 		break;
 	case CONTROL_MARK:
 		collector_set_mark(collector, request->text);
+		break;
+	case CONTROL_RESET:
+		if (control->is_on)
+			turn_window(collector);
+		else
+			refuse(answer, -EBUSY,
+			       "recording is paused: a window begins when it is resumed");
 		break;
 	case CONTROL_LOOK:
 		if (collector_look_at_pages(collector) < 0)

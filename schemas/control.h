@@ -17,6 +17,7 @@ enum control_verb {
 	CONTROL_RESUME,
 	CONTROL_MARK, /* text: its name */
 	CONTROL_LOOK, /* at the pages of all processes */
+	CONTROL_RESET, /* another window begins */
 	CONTROL_SNAPSHOT, /* text: an absolute path; "": beside the trace, numbered */
 	CONTROL_STOP,
 	/* a descriptor of the live totals (schemas/live-totals.h) comes with the reply */

@@ -130,6 +130,8 @@ static int write_row(struct withheld *withheld, const struct scope *scope, int64
 
 	if (!process || (scope->thread && !thread))
 		return 0;
+	if (end_ns == scope->since_ns)
+		return 0; /* one window ends where the next one begins */
 	if (withheld->n_rows >= WITHHELD_MAX_ROWS) {
 		withheld->totals.n_rows++;
 		return 0;

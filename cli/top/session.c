@@ -142,6 +142,8 @@ static int choose_trace(struct top_session *session, const struct option_set *op
 	const char *output = option_text(options, OPTION_TOP_OUTPUT);
 	const char *base = getenv("TMPDIR");
 
+	if (output && cmd_check_new(output, options) != CMD_DONE)
+		return CMD_FAILED;
 	if (output) {
 		snprintf(session->trace, sizeof(session->trace), "%s", output);
 		return CMD_DONE;

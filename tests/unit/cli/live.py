@@ -250,6 +250,33 @@ def check_control(folder):
     checks.that(ended.returncode == 1, "a recording that has ended answers")
 
 
+def check_reset(folder):
+    """Another window begins where the one before ends: nothing is missing, nothing is withheld."""
+    recorded = Recorded(folder, ENDLESS, name="reset.mst")
+    for number in (2, 3):
+        n = int(recorded.status()["events"])
+        wait_until(lambda: int(recorded.status()["events"]) > n + 1000, "events")
+        checks.that(recorded.ask("reset") == f"window {number}\n", "reset names the window")
+    n = int(recorded.status()["events"])
+    wait_until(lambda: int(recorded.status()["events"]) > n + 1000, "events")
+    recorded.ask("pause")
+    refused = recorded.ctl("reset")
+    checks.that(refused.returncode == 1 and "paused" in refused.stderr, f"reset: {refused}")
+    database = recorded.end()
+    found = windows(database)
+    checks.that([row[3] for row in found] == ["start", "ctl reset", "ctl reset"] and
+                found[0][2] == found[1][1] and found[1][2] == found[2][1], f"windows {found}")
+    sizes = births(events(database, 0, found[-1][2]))
+    checks.that(sizes == [FIRST + i % SPAN for i in range(len(sizes))], "blocks are missing")
+    checks.that(not database.losses(), f"losses {database.losses()}")
+    for number, start_ns, end_ns, _, n_live in found:
+        part = events(database, start_ns, end_ns)
+        checks.that(len(part) > 500 and (number == 1 or 49 <= n_live - found[0][4] <= 60),
+                    f"window {number}: {len(part)} events, {n_live} live at its begin")
+    off = database.ask("SELECT start_ns, end_ns FROM withheld WHERE start_ns < ?", found[-1][2])
+    checks.that(not off, f"withheld {off}")
+
+
 def check_controllers(recorded):
     """Several at once: each is obeyed, and each snapshot has a name of its own. What others have
     put there, while a snapshot is written or before, is left alone."""
@@ -405,6 +432,7 @@ with tempfile.TemporaryDirectory(prefix="memsight-test-") as place:
     check_start_after(place)
     check_threads(place)
     check_control(place)
+    check_reset(place)
     check_killed(place)
     check_cpu_clock(place)
     check_bad_triggers()

@@ -53,11 +53,28 @@ def check_tables(folder):
     checks.that(not [name for name in os.listdir(folder) if "top" in name], "files are left")
 
 
+def ends_with_3(folder):
+    """A program that ends when it is let, so that it can be looked at on any machine."""
+    return ("sh", "-c", f"echo last word >&2; until [ -e {folder}/end ]; do sleep 0.1; done; "
+            "exit 3")
+
+
+def let_end(folder):
+    with open(os.path.join(folder, "end"), "w", encoding="ascii"):
+        pass
+
+
 def check_status(folder):
     """What the program ends with is what top ends with, and -o keeps the trace."""
     trace = os.path.join(folder, "kept.mst")
-    done = top("--interval", "100ms", "-o", trace, "--", "sh", "-c", "sleep 1; exit 3")
-    checks.that(done.returncode == 3 and "live" in done.stdout, f"status {done}")
+    with subprocess.Popen([MEMSIGHT, "top", "--interval", "100ms", "-o", trace, "--",
+                           *ends_with_3(folder)], text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL,
+                          env=whole.environment()) as done:
+        checks.that("live" in done.stdout.readline(), "no table")
+        let_end(folder)
+        done.stdout.read()
+    checks.that(done.returncode == 3, f"status {done.returncode}")
     checks.that(os.path.exists(trace), "the trace is not kept")
     again = top("-o", trace, "--", "true")
     checks.that(again.returncode == 1 and "--force" in again.stderr, f"overwrites: {again}")
@@ -218,8 +235,10 @@ def check_screen(folder):
 
 def check_end_on_screen(folder):
     """A program that ends stays on the screen, until somebody quits with its exit status."""
-    terminal = Terminal("--interval", "200ms", "--", "sh", "-c", "echo last word >&2; sleep 1; "
-                        "exit 3", folder=folder)
+    os.unlink(os.path.join(folder, "end"))
+    terminal = Terminal("--interval", "200ms", "--", *ends_with_3(folder), folder=folder)
+    terminal.wait(r"process \d+ .* recording")
+    let_end(folder)
     terminal.wait(r"process \d+ .* ended")
     checks.that(terminal.end() == 3, "the exit status of the program")
 
