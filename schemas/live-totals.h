@@ -56,6 +56,7 @@ struct live_header {
 	_Atomic uint64_t n_frees;
 	_Atomic uint64_t rss_bytes; /* of all processes, added up; ten times a second */
 	_Atomic uint64_t n_lost; /* events that were not recorded: sums are too high or too low */
+	_Atomic uint64_t n_left_out; /* blocks that there was no memory to follow */
 	_Atomic uint64_t looked_ns; /* CLOCK_MONOTONIC of the last look at ages */
 	_Atomic uint32_t n_sites;
 	_Atomic uint32_t n_threads; /* ever */

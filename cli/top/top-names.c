@@ -210,7 +210,7 @@ static bool name_call(struct naming *naming, const struct symbol_line *call,
 static void name_by_program(struct top_names *names, const struct live_site *site,
 			    struct naming *naming)
 {
-	uint32_t n = atomic_load(&site->n_frames);
+	uint32_t n = top_count_frames(site);
 	struct symbol_line calls[MAX_INLINED];
 	struct object *object;
 
@@ -226,7 +226,7 @@ static void name_by_program(struct top_names *names, const struct live_site *sit
 /* A stack without a call of the program. */
 static void name_by_all(struct top_names *names, const struct live_site *site, FILE *out)
 {
-	uint32_t n = atomic_load(&site->n_frames);
+	uint32_t n = top_count_frames(site);
 
 	for (uint32_t i = 0; i < n && i < MAX_CALLS; i++) {
 		auto_free char *text = top_names_frame(names, site, i);
@@ -237,13 +237,22 @@ static void name_by_all(struct top_names *names, const struct live_site *site, F
 		fprintf(out, " < …");
 }
 
+/* Names of functions and files may hold anything: they must not command the terminal. */
+static char *tame(char *text)
+{
+	for (char *c = text; c && *c; c++)
+		if (iscntrl((unsigned char)*c))
+			*c = '?';
+	return text;
+}
+
 char *top_names_site(struct top_names *names, const struct live_site *site)
 {
 	struct naming naming = { 0 };
 	char *text = NULL;
 	size_t n_bytes = 0;
 
-	if (atomic_load(&site->n_frames) == 0)
+	if (top_count_frames(site) == 0)
 		return strdup("(call stack not known)");
 	if (site->pcs[0] == TRACE_STOP_BEFORE)
 		return strdup(BEFORE_NAME);
@@ -254,7 +263,7 @@ char *top_names_site(struct top_names *names, const struct live_site *site)
 	if (naming.n_calls == 0)
 		name_by_all(names, site, naming.out);
 	fclose(naming.out);
-	return text;
+	return tame(text);
 }
 
 char *top_names_frame(struct top_names *names, const struct live_site *site, size_t i)
@@ -277,5 +286,5 @@ char *top_names_frame(struct top_names *names, const struct live_site *site, siz
 		fprintf(out, "%s%s", j ? " < " : "", text);
 	}
 	fclose(out);
-	return all;
+	return tame(all);
 }

@@ -91,9 +91,6 @@ static void put_text(int line, int column, const char *text, int width)
 		return;
 	fit_write(out, text, (unsigned)width);
 	fclose(out);
-	for (char *c = fitted; c && *c; c++)
-		if (iscntrl((unsigned char)*c))
-			*c = '?';
 	mvaddstr(line, column, fitted);
 }
 

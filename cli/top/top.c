@@ -1,11 +1,12 @@
 #include "cli/top/top.h"
 
-#include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "common/cleanup.h"
@@ -22,9 +23,29 @@ struct top_site {
 	char **frames; /* of the stack, as they were asked for; NULL: none was */
 };
 
+/* A recorder of another user may have made it: its size must not change while we look. */
+static bool is_whole(int fd)
+{
+	struct stat status;
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	return fstat(fd, &status) == 0 && status.st_size == sizeof(struct live_header) &&
+	       seals >= 0 && (seals & F_SEAL_SHRINK);
+}
+
+/* Numbers of the shared memory, which may say anything. */
+static uint32_t count_sites(const struct top *top)
+{
+	uint32_t n = atomic_load_explicit(&top->header->n_sites, memory_order_acquire);
+
+	return n < LIVE_MAX_SITES ? n : LIVE_MAX_SITES;
+}
+
 int top_begin(struct top *top, int fd)
 {
 	*top = (struct top){ 0 };
+	if (!is_whole(fd))
+		return -EPROTO;
 	const struct live_header *header =
 		mmap(NULL, sizeof(*header), PROT_READ, MAP_SHARED, fd, 0);
 
@@ -43,7 +64,7 @@ int top_begin(struct top *top, int fd)
 
 void top_end(struct top *top)
 {
-	uint32_t n = top->header ? atomic_load(&top->header->n_sites) : 0;
+	uint32_t n = top->header ? count_sites(top) : 0;
 
 	for (uint32_t i = 0; top->sites && i < n; i++) {
 		for (size_t j = 0; top->sites[i].frames && j < LIVE_FRAMES; j++)
@@ -217,7 +238,7 @@ static void join_rows(struct top *top, size_t n, const char *filter)
 
 int top_arrange(struct top *top, const struct top_wish *wish)
 {
-	uint32_t n_sites = atomic_load_explicit(&top->header->n_sites, memory_order_acquire);
+	uint32_t n_sites = count_sites(top);
 	struct order order = { wish->sort };
 	size_t n = 0;
 
@@ -269,17 +290,17 @@ static void refresh_now(struct top *top, double since_s, uint64_t began_ns)
 	now->growth = growth_s > 0
 			      ? ((double)now->live_bytes - (double)top->past_live[place]) / growth_s
 			      : 0;
-	now->n_lost = atomic_load(&header->n_lost);
+	now->n_lost = atomic_load(&header->n_lost) + atomic_load(&header->n_left_out);
 	now->n_threads = atomic_load(&header->n_threads);
 	now->n_processes = atomic_load(&header->n_processes);
-	now->one_in = 1u << atomic_load(&header->shift);
+	now->one_in = 1u << (atomic_load(&header->shift) & 31);
 	now->is_paused = atomic_load(&header->is_paused);
 }
 
 /* What is remembered of sites until the next refresh. */
 static void remember_sites(struct top *top, double since_s)
 {
-	uint32_t n_sites = atomic_load_explicit(&top->header->n_sites, memory_order_acquire);
+	uint32_t n_sites = count_sites(top);
 	uint32_t place = (top->n_refreshes - 1) % TOP_PAST;
 
 	for (uint32_t i = 0; i < n_sites; i++) {
@@ -315,7 +336,7 @@ const char *top_frame(struct top *top, uint32_t site, size_t i)
 {
 	struct top_site *own = &top->sites[site];
 
-	if (i >= atomic_load(&top->header->sites[site].n_frames))
+	if (i >= top_count_frames(&top->header->sites[site]))
 		return NULL;
 	if (!own->frames)
 		own->frames = calloc(LIVE_FRAMES, sizeof(*own->frames));

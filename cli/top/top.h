@@ -110,6 +110,14 @@ void top_write_now(const struct top_now *now, char line[static TOP_LINE_BYTES]);
 /* Frame i of a site's stack, "function file:line"; NULL: there is none. The top's. */
 const char *top_frame(struct top *top, uint32_t site, size_t i);
 
+/* How many frames of a site there are, whatever its memory says. */
+static inline uint32_t top_count_frames(const struct live_site *site)
+{
+	uint32_t n = atomic_load_explicit(&site->n_frames, memory_order_acquire);
+
+	return n < LIVE_FRAMES ? n : LIVE_FRAMES;
+}
+
 /* ---- top-names.c ---- */
 
 /* 0 or -ENOMEM. End with top_names_destroy() (accepts NULL, returns NULL). */

@@ -349,7 +349,7 @@ static struct block *put(struct live_totals *totals, uint64_t key, uint64_t hash
 	if (block->key)
 		return block;
 	if (!make_room(totals)) {
-		add(totals->header->n_lost, 1);
+		add(totals->header->n_left_out, 1);
 		return NULL;
 	}
 	block = find(totals, key, hash);

@@ -9,7 +9,7 @@
  * Events of several threads come in no order. So the table keeps what came last, by its time stamp,
  * for each address: an end that comes before its begin is remembered until no older event can come.
  *
- * One thread. Without memory blocks are left out, and counted as lost.
+ * One thread. Without memory blocks are left out, and counted (n_left_out).
  */
 #include <stdbool.h>
 #include <stdint.h>

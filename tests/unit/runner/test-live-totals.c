@@ -135,7 +135,7 @@ START_TEST(sums_are_exact_however_threads_are_interleaved)
 	ck_assert_uint_eq(header->n_live, n_live);
 	for (uint32_t site = 0; site < N_SITES; site++)
 		ck_assert_uint_eq(site_of(site)->live_bytes, of_site[site]);
-	ck_assert_uint_eq(header->n_lost, 0);
+	ck_assert_uint_eq(header->n_left_out, 0);
 	end();
 }
 END_TEST
@@ -247,7 +247,7 @@ START_TEST(more_blocks_than_there_is_room_for_are_estimated)
 	ck_assert_uint_gt(header->variance, 0);
 	ck_assert_double_le(fabs((double)header->live_bytes - (double)truth),
 			    6 * sqrt(header->variance));
-	ck_assert_uint_eq(header->n_lost, 0);
+	ck_assert_uint_eq(header->n_left_out, 0);
 	ck_assert_uint_eq(header->allocated_bytes, truth);
 	end();
 }
