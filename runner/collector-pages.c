@@ -23,6 +23,7 @@
 #define REST_BYTES	  (UINT64_C(256) << 10)
 #define LEAST_INTERVAL_NS 10000000
 #define COST_SHARE	  100 /* looks at peaks take at most one part in 100 of the time */
+#define LOOKS_SHARE	  4u /* one part in 4 of what --budget gives --source pages */
 
 int64_t collector_pages_interval(const struct run_options *options)
 {
@@ -93,6 +94,27 @@ static unsigned asked_of(const struct collector *collector, const struct image *
 	       (run_count_nodes() > 1 ? PAGE_STATE_NODES : 0);
 }
 
+/*
+ * With --source pages --budget looks take a quarter of it at most, so that intervals of touches are
+ * left the most; they pay for all looks, too.
+ */
+static bool may_look(const struct collector *collector, struct image *image)
+{
+	const struct page_share *all = &collector->touches.share;
+	const struct page_share part = { .ppm = (all->ppm + LOOKS_SHARE - 1) / LOOKS_SHARE,
+					 .is_strict = true };
+
+	if (!collector->touches.is_on || !all->is_strict || image->pid <= 0)
+		return true;
+	if (image->budget.begin.now_ns == 0)
+		image->budget.begin = page_clock_read(image->pid);
+	const struct page_budget looks = { .begin = image->budget.begin,
+					   .spent_ns = image->pages.spent_ns };
+	const struct page_clock now = page_clock_read(image->pid);
+
+	return page_budget_wait_ns(&looks, &part, &now, image->pages.cost_ns) == 0;
+}
+
 /* Nothing is lost where the process went first: that it has no last look is seen in the trace. */
 static void look(struct collector *collector, struct image *image, enum trace_pages_reason reason)
 {
@@ -118,10 +140,13 @@ static void look(struct collector *collector, struct image *image, enum trace_pa
 				       &collector->said_pages);
 	}
 	page_state_finish(&state);
+	image->pages.cost_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
+	image->pages.spent_ns += image->pages.cost_ns;
+	if (collector->touches.share.is_strict)
+		image->budget.spent_ns += image->pages.cost_ns;
 	if (reason == TRACE_PAGES_PEAK)
 		image->pages.not_before_ns =
-			clock_ns(CLOCK_MONOTONIC) +
-			COST_SHARE * (clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns);
+			clock_ns(CLOCK_MONOTONIC) + COST_SHARE * image->pages.cost_ns;
 }
 
 void collector_saw_resident(struct collector *collector, struct image *image, uint64_t bytes)
@@ -135,6 +160,8 @@ void collector_saw_resident(struct collector *collector, struct image *image, ui
 		return;
 	if (bytes <
 	    peak + (rests ? peak / REST_SHARE + REST_BYTES : peak / PEAK_SHARE + PEAK_BYTES))
+		return;
+	if (!may_look(collector, image))
 		return;
 	pages->peak_bytes = bytes;
 	look(collector, image, TRACE_PAGES_PEAK);
@@ -154,7 +181,9 @@ void collector_tick_pages(struct collector *collector)
 	if (collector->pages_ns == 0 || collector->pages_ns == INT64_MAX ||
 	    collector->now_ns < collector->next_pages_ns || collector->stopped_ticks)
 		return;
-	collector_look_at_pages(collector);
+	for (struct image *image = collector->tracker.images.first; image; image = image->next)
+		if (may_look(collector, image))
+			look(collector, image, TRACE_PAGES_TICK);
 	collector->next_pages_ns = collector->now_ns + (uint64_t)collector->pages_ns;
 }
 

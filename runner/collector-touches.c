@@ -376,7 +376,9 @@ static void end_interval(struct collector *collector, struct image *image, bool 
 	cost_ns = own->own_ns + record.program_ns + written.record.program_ns;
 	image->budget.spent_ns += cost_ns;
 	/* For this one, and for the next, which begins with its end. */
-	own->need_ns = (shared->share.is_strict ? 2 : 1) * cost_ns;
+	own->need_ns = cost_ns;
+	if (shared->share.is_strict) /* and for the look at resident memory at the end */
+		own->need_ns += cost_ns + image->pages.cost_ns;
 	own->next_ns = clock_ns(CLOCK_MONOTONIC) + shared->interval_ns;
 	page_touches_finish(&touches);
 	if (err < 0)

@@ -32,6 +32,8 @@ struct image_pages {
 	uint64_t peak_bytes; /* resident at the last look for a peak */
 	uint64_t last_bytes; /* resident when last asked for */
 	uint64_t not_before_ns; /* CLOCK_MONOTONIC: the last look has cost so much */
+	uint64_t cost_ns; /* of the last look */
+	uint64_t spent_ns; /* on all but the one at the end */
 	bool is_refused; /* they may not be looked at */
 };
 

@@ -295,6 +295,9 @@ def what_the_budget_forbids_is_a_loss(edge):
                       " pages: larger --budget'")
     edge.that(len(rows) == 1 and rows[0][0] == rows[0][1] // 1000000 + 1 and rows[0][0] > 1000,
               f"{rows}")
+    # A first look may cost what it will, then they are paid for.
+    n_looks = traced.one("SELECT count(*) FROM page_snapshot WHERE reason <> 'end'")
+    edge.that(n_looks <= 1, f"{n_looks} looks at what is resident")
     text = run([edge.memsight, "report", traced.path, "--working-set"])
     edge.that("--losses" in text, text)
 
