@@ -6,6 +6,7 @@
  * each interval of writes holds that of touches: what was touched and not written was read.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/kcmp.h>
 #include <stdio.h>
@@ -13,8 +14,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/cleanup.h"
 #include "common/parse.h"
 #include "runner/collector.h"
+#include "runner/processes/image-proc.h"
 #include "runner/processes/page-touches.h"
 #include "runner/trace-records-write.h"
 
@@ -203,6 +206,17 @@ static void say_forbidden(struct collector *collector, struct image *image, uint
 
 /* ---- Intervals ---- */
 
+/* Touches of the memory of which marks were cleared: not of another program that it has become. */
+static int read_interval(const struct image *image, struct page_touches *touches)
+{
+	int err = page_touches_read(image->pid, touches);
+
+	if (image->touches.table < 0 || !image_memory_has_gone(image->touches.table))
+		return err;
+	page_touches_finish(touches);
+	return -ESRCH;
+}
+
 /* What a look at writes gave, to be written behind its interval of touches. */
 struct written {
 	struct trace_writes record;
@@ -263,11 +277,19 @@ static void write_written(struct collector *collector, const struct image *image
 	page_writes_look_finish(&written->look);
 }
 
-/* The marks are cleared: an interval begins. */
+/*
+ * The marks are cleared: an interval begins. The table is opened before, so that an exec that comes
+ * in between is seen at the end, too.
+ */
 static int begin_interval(struct collector *collector, struct image *image)
 {
-	int err = page_touches_clear(image->pid);
+	int table = image_open_file(image->pid, "pagemap", O_RDONLY), err;
 
+	if (table < 0)
+		return table;
+	cleanup_close(&image->touches.table);
+	image->touches.table = table;
+	err = page_touches_clear(image->pid);
 	image->touches.begin_ticks = clock_ticks(collector->clock);
 	return err;
 }
@@ -350,7 +372,7 @@ static void end_interval(struct collector *collector, struct image *image, bool 
 		.is_end = is_end,
 	};
 	uint64_t begin_ns = own_time(), cost_ns;
-	int err = page_touches_read(image->pid, &touches);
+	int err = read_interval(image, &touches);
 
 	record.end_ticks = clock_ticks(collector->clock);
 	record.number = ++shared->n_intervals;

@@ -87,6 +87,13 @@ int image_open_file(pid_t pid, const char *name, int flags)
 	return err == ENOENT || has_ended(pid) ? -ESRCH : -err;
 }
 
+bool image_memory_has_gone(int table)
+{
+	uint64_t entry;
+
+	return pread(table, &entry, sizeof(entry), 0) == 0;
+}
+
 bool image_is_process(pid_t pid)
 {
 	auto_free char *status = read_proc(pid, "status", NULL);

@@ -81,6 +81,12 @@ bool image_is_ending(pid_t pid);
  */
 int image_open_file(pid_t pid, const char *name, int flags);
 
+/*
+ * Whether the memory that a process had when its pagemap was opened as table has gone: it has
+ * ended, or become another program. Linux then reads no entry.
+ */
+bool image_memory_has_gone(int table);
+
 /* Whether it is the number of a process that is there, and not that of a further thread of one. */
 bool image_is_process(pid_t pid);
 

@@ -46,6 +46,7 @@ struct image *images_add(struct images *images, pid_t pid)
 	image->slot = IMAGE_NO_SLOT;
 	image->pidfd = -1;
 	image->writes = PAGE_WRITES_NONE;
+	image->touches.table = -1;
 	image->rank = IMAGE_RANK_UNKNOWN;
 	image->sampler.pid = pid;
 	image->next = images->first;
@@ -74,6 +75,7 @@ void images_remove(struct images *images, struct image *image)
 	*link = image->next;
 	images->n_live--;
 	cleanup_close(&image->pidfd);
+	cleanup_close(&image->touches.table);
 	page_writes_finish(&image->writes);
 	free(image->command);
 	free(image->last_exec);

@@ -40,6 +40,7 @@ struct image_pages {
 /* Its interval of touches that is under way; runner/collector-touches.c. */
 struct image_touches {
 	uint64_t begin_ticks; /* 0: none */
+	int table; /* pagemap of the memory whose marks were cleared then; -1: none */
 	uint64_t next_ns; /* CLOCK_MONOTONIC: when this one ends, or a first one is tried */
 	uint64_t need_ns; /* that may then be spent, at least: what that will cost */
 	uint64_t forbidden_ticks; /* since then the budget allows none; 0: it does */

@@ -379,14 +379,6 @@ static int look_at_all(pid_t pid, int fd, struct page_state *state)
 	return look.err < 0 ? look.err : write_run(&look);
 }
 
-/* Its memory has gone while it was looked at: it has ended, or become another program. */
-static bool has_gone(int fd)
-{
-	uint64_t entry;
-
-	return pread(fd, &entry, sizeof(entry), 0) == 0;
-}
-
 int page_state_read(pid_t pid, unsigned asked, struct page_state *ret_state)
 {
 	auto_free char *before = NULL;
@@ -413,7 +405,7 @@ int page_state_read(pid_t pid, unsigned asked, struct page_state *ret_state)
 	if (err == 0 && is_small && asked & PAGE_STATE_PSS)
 		record->pss_bytes = read_pss(pid);
 	/* It may have ended meanwhile, whatever that looked like. */
-	if (read_status(pid, &after) == -ESRCH || has_gone(fd))
+	if (read_status(pid, &after) == -ESRCH || image_memory_has_gone(fd))
 		return -ESRCH;
 	if (err < 0 || !after)
 		return err < 0 ? err : -EIO;

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "runner/processes/image-proc.h"
 #include "runner/processes/page-touches.h"
 #include "schemas/trace-format.h"
 #include "tests/support/suite.h"
@@ -172,6 +173,33 @@ START_TEST(a_process_that_has_gone_is_not_there)
 }
 END_TEST
 
+/* Marks that are read then are another program's. */
+START_TEST(a_process_that_becomes_another_program_has_lost_its_memory)
+{
+	pid_t pid = fork();
+	int table, status;
+
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0) {
+		raise(SIGSTOP);
+		execl("/bin/sh", "sh", "-c", "kill -STOP $$", (char *)NULL);
+		_exit(1);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, WUNTRACED), pid);
+	table = image_open_file(pid, "pagemap", O_RDONLY);
+	ck_assert_int_ge(table, 0);
+	ck_assert(!image_memory_has_gone(table));
+	kill(pid, SIGCONT);
+	ck_assert_int_eq(waitpid(pid, &status, WUNTRACED), pid);
+	ck_assert(WIFSTOPPED(status));
+	ck_assert(image_memory_has_gone(table));
+	close(table);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	ck_assert_int_eq(image_open_file(pid, "pagemap", O_RDONLY), -ESRCH);
+}
+END_TEST
+
 static void hold_own_marks(void *pointer)
 {
 	_Atomic unsigned *is_ready = pointer;
@@ -238,6 +266,7 @@ int main(void)
 			    sizeof(hot) / sizeof(hot[0]));
 	tcase_add_test(tests, a_program_that_rests_touches_nothing);
 	tcase_add_test(tests, a_process_that_has_gone_is_not_there);
+	tcase_add_test(tests, a_process_that_becomes_another_program_has_lost_its_memory);
 	tcase_add_test(tests, a_program_that_goes_by_marks_itself_keeps_them);
 	tcase_add_test(tests, processes_of_others_are_refused);
 	tcase_add_test(tests, what_a_mark_costs_is_measured);
