@@ -277,6 +277,13 @@ http {{ access_log off; client_body_temp_path {0}/a; proxy_temp_path {0}/b; fast
                     self.url])
         self.watch(self.ask)
 
+    def stop(self):
+        super().stop()
+        try:
+            os.kill(self.pid, signal.SIGKILL)  # its master cannot do that any more
+        except ProcessLookupError:
+            pass
+
     def trouble(self):
         return super().trouble() or (None if os.path.exists(f"/proc/{self.pid}/exe")
                                      else "the worker has ended")
