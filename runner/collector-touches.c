@@ -329,8 +329,11 @@ static void try_first(struct collector *collector, struct image *image)
 		if (image->writes.fd >= 0)
 			look_at_writes(collector, image, &touches, &written);
 		err = begin_interval(collector, image);
-	} else if (err == 0 && own->forbidden_ticks == 0) {
-		own->forbidden_ticks = clock_ticks(collector->clock);
+	} else if (err == 0) {
+		/* This look was in vain: the next one may be dearer and shall not be. */
+		own->need_ns += own->need_ns / 4;
+		if (own->forbidden_ticks == 0)
+			own->forbidden_ticks = clock_ticks(collector->clock);
 	}
 	page_writes_look_finish(&written.look);
 	page_touches_finish(&touches);
