@@ -181,6 +181,8 @@ static bool is_allowed(const struct collector *collector, struct image *image)
 
 	if (wait_ns == 0)
 		return true;
+	if (!own->begin_ticks && !own->forbidden_ticks)
+		own->forbidden_ticks = clock_ticks(collector->clock);
 	own->next_ns = now.now_ns + (wait_ns > LEAST_WAIT_NS ? wait_ns : LEAST_WAIT_NS);
 	return false;
 }
@@ -332,8 +334,6 @@ static void try_first(struct collector *collector, struct image *image)
 	} else if (err == 0) {
 		/* This look was in vain: the next one may be dearer and shall not be. */
 		own->need_ns += own->need_ns / 4;
-		if (own->forbidden_ticks == 0)
-			own->forbidden_ticks = clock_ticks(collector->clock);
 	}
 	page_writes_look_finish(&written.look);
 	page_touches_finish(&touches);
