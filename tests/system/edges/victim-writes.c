@@ -88,11 +88,11 @@ static void run_own(void)
 	};
 	int fd;
 
-	work(5, 1000000000);
+	work(5, 2500000000);
 	fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | USER_MODE_ONLY);
 	printf("own %d", fd < 0 || ioctl(fd, UFFDIO_API, &api) < 0);
 	printf(" %d", fd < 0 || ioctl(fd, UFFDIO_REGISTER, &request) < 0);
-	work(5, 1000000000);
+	work(5, 500000000);
 }
 
 static void run_freed(void)
