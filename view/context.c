@@ -60,7 +60,7 @@ static int make_views(sqlite3 *handle)
 	return code;
 }
 
-static int set_up(const struct view_context *context, sqlite3 *handle)
+static int set_up(sqlite3 *handle, const unsigned *names)
 {
 	int code = SQLITE_OK;
 
@@ -71,7 +71,7 @@ static int set_up(const struct view_context *context, sqlite3 *handle)
 	if (code == SQLITE_OK)
 		code = report_functions_register(handle);
 	if (code == SQLITE_OK)
-		code = report_names_set(handle, &context->names);
+		code = report_names_set(handle, names);
 	if (code == SQLITE_OK)
 		code = make_views(handle);
 	sqlite3_limit(handle, SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES);
@@ -88,15 +88,16 @@ static void view_context_be_patient(struct view_context *context, sqlite3 *conne
 
 /*
  * Another connection to a database, likewise. Its temporary tables may be written, and views.sql
- * made is there as temporary views. Returns 0 or as db_open().
+ * made is there as temporary views; names outlive it. Returns 0 or as db_open().
  */
-static int view_context_connect(struct view_context *context, const char *path, struct db **ret_db)
+static int view_context_connect(struct view_context *context, const char *path,
+				const unsigned *names, struct db **ret_db)
 {
 	auto_db struct db *db = NULL;
 	int r = db_open(path, &db);
 
 	if (r == 0)
-		r = set_up(context, db_handle(db));
+		r = set_up(db_handle(db), names);
 	if (r < 0)
 		return r;
 	view_context_be_patient(context, db_handle(db));
@@ -125,7 +126,7 @@ static int count(struct view_context *context, struct view_part *part)
 		.wants_lines = part->span.has_lines,
 	};
 	const char *path = sqlite3_db_filename(db_handle(context->db), "main");
-	int r = view_context_connect(context, path, &part->db);
+	int r = view_context_connect(context, path, &part->names, &part->db);
 
 	if (r == 0)
 		r = selection_apply(part->db, &selection);
@@ -150,6 +151,7 @@ int view_part_take(struct view_context *context, const struct view_span *span)
 
 	if (part && holds(&part->span, span)) {
 		view_context_be_patient(context, db_handle(part->db));
+		part->names = context->names;
 		return 0;
 	}
 	context->part = view_part_free(part);
@@ -157,6 +159,7 @@ int view_part_take(struct view_context *context, const struct view_span *span)
 	if (!part)
 		return -ENOMEM;
 	part->span = *span;
+	part->names = context->names;
 	int r = count(context, part);
 	if (r < 0)
 		view_part_free(part);
@@ -173,7 +176,7 @@ int view_context_open(const struct view_files *files, struct view_context **ret_
 
 	if (!context)
 		return -ENOMEM;
-	int r = view_context_connect(context, files->database, &context->db);
+	int r = view_context_connect(context, files->database, &context->names, &context->db);
 	if (r == 0 && files->pictures)
 		r = db_open(files->pictures, &context->pictures_db);
 	if (r == 0 && files->editor) {

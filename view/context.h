@@ -43,6 +43,7 @@ struct view_span {
 struct view_part {
 	struct view_span span;
 	struct db *db; /* its temporary tables hide the aggregates */
+	unsigned names; /* as those of the context that has it: it goes from one to another */
 };
 
 struct view_context {
@@ -95,7 +96,7 @@ int view_context_refuse(struct view_context *context, int error, const char *for
 
 /*
  * Have context->part hold a span: count it, unless it does already (lines that were not asked for
- * do no harm); an older one is freed. Gives up
+ * do no harm); an older one is freed. Names are as the context's are now. Gives up
  * when the context's patience is over. Returns 0 or a negative errno, perhaps with a message in the
  * context.
  */

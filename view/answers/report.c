@@ -112,6 +112,7 @@ int view_report(struct view_question *question)
 	const struct report *report = NULL;
 	int r = find_report(question, &report);
 
+	question->context->names |= REPORT_NAMES_LINKED; /* those of a part are taken with it */
 	if (r == 0 && report->scope != REPORT_OF_RUN && report->scope != REPORT_OF_SPAN)
 		r = view_take_part(question, report->wants_lines);
 	if (r < 0)
@@ -128,7 +129,6 @@ int view_report(struct view_question *question)
 		.selection = &selection,
 		.limit = view_value(question, VIEW_LIMIT, DEFAULT_LIMIT),
 	};
-	question->context->names |= REPORT_NAMES_LINKED;
 	r = report->prepare ? report->prepare(question->db, &request) : 0;
 	json_open(&question->json, '{');
 	json_set_integer(&question->json, "is_part", report->scope != REPORT_OF_RUN);

@@ -155,6 +155,7 @@ def check_part(checks, memsight, recording, folder):
     checks.that(
         counted and all(f"from={span['from']}&" in key and f"to={span['to']}" in key
                         for key in counted), f"it holds {counted}")
+    check_answers(checks, memsight, recording.path, answers)
     late = whole.Outcome([memsight, "view", "--export", output, "--force", "--from",
                           f"{end + 1}ns", recording.path])
     checks.that(late.status == 1 and "end of the run" in late.messages, late.messages)
