@@ -132,7 +132,8 @@ enum {
 	COLUMN_LINE,
 	COLUMN_FILE,
 	COLUMN_DEPTH,
-	COLUMN_USER_DEPTH
+	COLUMN_USER_DEPTH,
+	COLUMN_IN_LINE
 };
 
 static bool is_library(sqlite3_stmt *row)
@@ -150,7 +151,8 @@ static int add_to_frame(struct paths *paths, struct names *names, sqlite3_stmt *
 	uint64_t id = (uint64_t)sqlite3_column_int64(row, COLUMN_ID);
 	const char *module = text_base_name(statement_string(row, COLUMN_PATH));
 	const char *name = statement_string_or_null(row, COLUMN_FUNCTION);
-	struct path_step step = { .line = sqlite3_column_int(row, COLUMN_LINE) };
+	struct path_step step = { .line = sqlite3_column_int(row, COLUMN_LINE),
+				  .column = sqlite3_column_int(row, COLUMN_IN_LINE) };
 	char plain[FRAME_NAME_BYTES];
 	auto_free char *made = NULL;
 
@@ -182,7 +184,7 @@ static int add_to_frame(struct paths *paths, struct names *names, sqlite3_stmt *
 
 static const char frames_sql[] =
 	"SELECT frame.id, path, coalesce(frame_line.function, frame.function), line, file,"
-	" coalesce(depth, 0), coalesce(user_depth, -1) FROM frame LEFT JOIN frame_line"
+	" coalesce(depth, 0), coalesce(user_depth, -1), line_column FROM frame LEFT JOIN frame_line"
 	" ON frame_line.frame_id = frame.id ORDER BY frame.id, depth";
 
 static int read_frames(struct paths *paths, sqlite3 *db)

@@ -31,6 +31,7 @@ struct path_stack {
 struct path_step {
 	uint32_t function; /* index of paths.functions */
 	int32_t line; /* 0: not known */
+	int32_t column; /* in the line, from 1; 0: not known */
 	uint32_t source; /* index of paths.sources, of this line */
 	bool is_library; /* and the options fold those */
 	bool is_excluded; /* by the options */

@@ -124,7 +124,7 @@ static struct diff_site *add_site(struct diff_sites *sites, struct key key)
 	return &sites->items[sites->n++];
 }
 
-/* The site of a path of functions and lines; lines of libraries are theirs. */
+/* The site of a path of functions, lines and columns; lines of libraries are theirs. */
 static struct diff_site *site_at(struct diff_sites *sites, const struct reading *reading,
 				 const struct path_step *path, size_t n)
 {
@@ -133,11 +133,15 @@ static struct diff_site *site_at(struct diff_sites *sites, const struct reading 
 
 	for (size_t i = 0; steps && i < n; i++) {
 		steps[i].function = function_of(sites, reading, &path[i]);
-		steps[i].line = path[i].is_library ? 0 : path[i].line;
+		if (!path[i].is_library) {
+			steps[i].line = path[i].line;
+			steps[i].column = path[i].column;
+		}
 		if (steps[i].function == 0)
 			return NULL;
 		hash_number(&key, steps[i].function);
 		hash_number(&key, (uint32_t)steps[i].line);
+		hash_number(&key, (uint32_t)steps[i].column);
 	}
 	hash_number(&key, (uint32_t)reading->side);
 	uint64_t number = key_map_get(&sites->numbers, key.a, key.b);
@@ -148,7 +152,7 @@ static struct diff_site *site_at(struct diff_sites *sites, const struct reading 
 		return NULL;
 	site->steps = steal_ptr(&steps);
 	site->n_steps = n;
-	site->lines = calloc(n + 1, sizeof(*site->lines));
+	site->lines = calloc(2 * n + 1, sizeof(*site->lines));
 	site->side = reading->side;
 	return site->lines ? site : NULL;
 }
@@ -343,11 +347,11 @@ static void join_equal(struct diff_site *before, size_t n_before, struct diff_si
 	}
 }
 
-/* Sites of one side that are called at one line. */
+/* Sites of one side that are called at one line, or of one line at one column. */
 struct part {
 	struct diff_site *sites;
 	size_t n;
-	int32_t line;
+	int32_t line; /* or column */
 	double sum;
 };
 
@@ -491,6 +495,7 @@ static void see(const struct diff_sites *sites, struct diff_site *site, enum pas
 		}
 		hash_number(&path, number);
 		site->lines[site->n_lines++] = site->steps[i].line;
+		site->lines[site->n_lines++] = site->steps[i].column;
 	}
 	site->path[0] = path.a;
 	site->path[1] = path.b;

@@ -32,7 +32,7 @@ struct diff_function {
 
 struct diff_step {
 	uint32_t function; /* index of diff_sites.functions */
-	int32_t line; /* 0: not known, or a library's */
+	int32_t line, column; /* 0: not known, or a library's */
 };
 
 struct diff_site {
@@ -43,7 +43,7 @@ struct diff_site {
 	uint64_t path[2]; /* a hash of its functions, as the pass sees them */
 	struct diff_step *steps; /* owned: its calls, outermost first */
 	size_t n_steps;
-	int32_t *lines; /* owned: of the calls that the pass sees */
+	int32_t *lines; /* owned: of the calls that the pass sees, each followed by its column */
 	size_t n_lines;
 	int side;
 	/*
@@ -57,7 +57,7 @@ struct diff_sites {
 	size_t n_functions;
 	size_t n_functions_allocated;
 	struct key_map function_numbers; /* of a hash of file and name: index */
-	struct key_map numbers; /* of a hash of side, functions and lines: index + 1 */
+	struct key_map numbers; /* of a hash of side, functions, lines and columns: index + 1 */
 	struct diff_site *items;
 	size_t n;
 	size_t n_allocated;
@@ -68,7 +68,7 @@ int diff_sites_read(struct diff_sites *sites, const struct diff_request *request
 
 /*
  * Make one site of what both sides have: of the same functions, in the order of lines and with as
- * little between their lines as can be. A line that was added above moves all of them and changes
+ * little between their lines (and columns of one line) as can be. A line that was added above moves all of them and changes
  * none. What is left of other builds is paired by what a refactoring does: functions that moved to
  * another file, or have another name but the same children (diff_renames_find()), and then
  * functions that only one side has between the same others, as a helper that was extracted. Returns

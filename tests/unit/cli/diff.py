@@ -158,6 +158,38 @@ def check_moved(folder):
     checks.that(diff(both + ":1", both + ":2") == [], "two builds of one database")
 
 
+ONE_LINE = """#include <stdlib.h>
+char *volatile a, *volatile b, *volatile c;
+int main(int argc, char **argv)
+{
+%s a = malloc(%d); b = malloc(%d); c = malloc(%d);
+	return 0;
+}
+"""
+
+
+def check_one_line(folder):
+    """Calls on one line are rows of their own, also where the line moved and is indented anew."""
+    if not shutil.which("gcc"):
+        print("not checked: calls on one line; no gcc")
+        return
+
+    def recorded(name, *parts):
+        source, program = (os.path.join(folder, "one-line-" + name + end) for end in (".c", ""))
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(ONE_LINE % parts)
+        whole.run(["gcc", "-g", "-O0", "-o", program, source])
+        return whole.Recording(MEMSIGHT, [program], ["-q", "--source", "none"])
+
+    base = recorded("base", "", 1000, 2000, 3000)
+    moved = recorded("moved", "\n\t\t", 1000, 2000, 3000)
+    checks.that(diff(base.path, moved.path) == [], f"moved: {diff(base.path, moved.path)}")
+    more = recorded("grown", "\n\t\t", 1000, 2500, 3000)
+    grown = diff(base.path, more.path)
+    checks.that([(row["before"], row["after"]) for row in grown] == [(2000, 2500)] and
+                "b = malloc" in grown[0]["allocated at"], f"one of one line: {grown}")
+
+
 REFACTORED = {
     "main.c": """#include <stdlib.h>
 #include "parts.h"
@@ -321,6 +353,7 @@ def main():
     check_other(first, other)
     check_repetitions(first, second, other)
     check_moved(first.folder.name)
+    check_one_line(first.folder.name)
     check_refactored(first.folder.name)
     checks.end()
 
