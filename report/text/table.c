@@ -160,12 +160,20 @@ static int cells_add(struct cells *cells, char *text)
 	return 0;
 }
 
+/* Where a column is shown. */
+enum place {
+	IN_ITSELF,
+	IN_ANOTHER, /* in the cell of a column before it */
+	ONCE, /* below the rows, as all say the same */
+};
+
 /* What the columns look like once the first rows are known. */
 struct layout {
 	int n_columns;
 	unsigned *widths;
 	bool *is_right; /* numbers align to the right */
-	bool *is_joined; /* shown in the cell of a column before it */
+	enum place *places;
+	bool is_whole; /* all rows were read ahead */
 	bool has_bar; /* in the last column */
 	bool is_fitted; /* texts are cut at the widths */
 	bool is_below; /* the last column has lines of its own, under those of the others */
@@ -211,7 +219,7 @@ static unsigned columns_before_last(const struct layout *layout, bool is_least)
 	for (int i = 0; i + 1 < layout->n_columns; i++) {
 		bool is_short =
 			is_least && !layout->is_right[i] && layout->widths[i] > MIN_CUT_COLUMNS;
-		if (!layout->is_joined[i])
+		if (layout->places[i] == IN_ITSELF)
 			used += 2 + (is_short ? MIN_CUT_COLUMNS : layout->widths[i]);
 	}
 	return used;
@@ -271,6 +279,21 @@ static int goes_below(const struct layout *layout, const struct cells *cells, un
 	return least + LEAST_LAST > width ? 1 : are_alike_when_cut(cells, layout, width - least);
 }
 
+/* Columns that say the same in all rows make room for others; the first and the last one stay. */
+static void leave_out_common(const struct layout *layout, const struct cells *cells)
+{
+	size_t n_columns = (size_t)layout->n_columns;
+
+	for (size_t i = 1; layout->is_whole && cells->n > n_columns && i + 1 < n_columns; i++) {
+		size_t at = i + n_columns;
+
+		while (at < cells->n && strcmp(cells->texts[at], cells->texts[i]) == 0)
+			at += n_columns;
+		if (at >= cells->n && layout->places[i] == IN_ITSELF)
+			layout->places[i] = ONCE;
+	}
+}
+
 /* Have rows fit: what has no room beside the others, or too little to be told apart, goes below. */
 static int layout_fit(struct layout *layout, const struct cells *cells, unsigned width)
 {
@@ -284,6 +307,10 @@ static int layout_fit(struct layout *layout, const struct cells *cells, unsigned
 
 	layout->is_fitted = true;
 	int below = goes_below(layout, cells, width);
+	if (below > 0) {
+		leave_out_common(layout, cells);
+		below = goes_below(layout, cells, width);
+	}
 	if (below < 0)
 		return below;
 	layout->is_below = below;
@@ -308,7 +335,7 @@ static void write_cell(FILE *out, const struct layout *layout, int column, const
 	bool is_right = layout->is_right[column];
 	unsigned columns = fit_columns(text);
 	unsigned width = layout->widths[column];
-	if (layout->is_joined[column])
+	if (layout->places[column] != IN_ITSELF)
 		return;
 	int pad = columns < width ? (int)(width - columns) : 0;
 
@@ -337,7 +364,7 @@ static int read_ahead(sqlite3_stmt *stmt, const struct table_style *style, struc
 			int r = cells_add(cells, cell_text(stmt, i, style));
 			if (r < 0)
 				return r;
-			if (!layout->is_joined[i])
+			if (layout->places[i] == IN_ITSELF)
 				layout_grow(layout, i, cells->texts[cells->n - 1]);
 		}
 		n_rows++;
@@ -363,8 +390,8 @@ static int read_heads(sqlite3_stmt *stmt, const struct table_style *style, struc
 		int r = cells_add(heads, head_text(stmt, i, style));
 		if (r < 0)
 			return r;
-		layout->is_joined[i] = is_joined(style, i);
-		if (!layout->is_joined[i])
+		layout->places[i] = is_joined(style, i) ? IN_ANOTHER : IN_ITSELF;
+		if (layout->places[i] == IN_ITSELF)
 			layout_grow(layout, i, heads->texts[i]);
 	}
 	return 0;
@@ -402,6 +429,27 @@ static void write_text_cells(FILE *out, const struct cells *cells, const struct 
 	}
 }
 
+/* What all rows say: "in all these rows: swapped 0 B, process 71". */
+static void write_common(FILE *out, const struct cells *heads, const struct cells *cells,
+			 const struct layout *layout, unsigned width)
+{
+	unsigned used = 0;
+
+	for (int i = 0; i < layout->n_columns; i++) {
+		unsigned n = fit_columns(heads->texts[i]) + fit_columns(cells->texts[i]) + 3;
+
+		if (layout->places[i] != ONCE)
+			continue;
+		const char *before = used == 0		    ? "in all these rows: "
+				     : used + n + 1 > width ? ",\n  "
+							    : ", ";
+		used = used == 0 || before[1] == '\n' ? (unsigned)strlen(before) : used;
+		fprintf(out, "%s%s %s", before, heads->texts[i], cells->texts[i]);
+		used += n;
+	}
+	fputs(used ? "\n" : "", out);
+}
+
 /* Behind the rows that set the widths, one row at a time. */
 static int write_later_rows(FILE *out, sqlite3_stmt *stmt, const struct table_style *style,
 			    const struct layout *layout, size_t *n_rows)
@@ -424,7 +472,8 @@ static int write_later_rows(FILE *out, sqlite3_stmt *stmt, const struct table_st
 /*
  * The rows of a statement as aligned columns, numbers to the right. Lines have style->width
  * columns: texts are cut as by fit_write(), and the last column, where next to nothing of it would
- * be seen, is under the others. Arguments and result as table_write().
+ * be seen, is under the others, unless columns that say the same in all rows make room for it: those
+ * are said once, below the rows. Arguments and result as table_write().
  */
 static int table_text_write(FILE *out, sqlite3_stmt *stmt, const struct table_style *style,
 			    size_t *ret_n_rows)
@@ -432,17 +481,18 @@ static int table_text_write(FILE *out, sqlite3_stmt *stmt, const struct table_st
 	int n_columns = sqlite3_column_count(stmt);
 	auto_free unsigned *widths = calloc((size_t)n_columns + 1, sizeof(*widths));
 	auto_free bool *is_right = calloc((size_t)n_columns + 1, sizeof(*is_right));
-	auto_free bool *joined = calloc((size_t)n_columns + 1, sizeof(*joined));
+	auto_free enum place *places = calloc((size_t)n_columns + 1, sizeof(*places));
 	auto_cells struct cells heads = { 0 }, cells = { 0 };
-	struct layout layout = { n_columns, widths, is_right, joined,
+	struct layout layout = { n_columns, widths, is_right, places,
 				 .has_bar = n_columns > 0 &&
 					    kind_of(style, n_columns - 1) == TABLE_BAR };
 	int code = SQLITE_DONE;
 
-	if (!widths || !is_right || !joined)
+	if (!widths || !is_right || !places)
 		return -ENOMEM;
 	int r = read_heads(stmt, style, &layout, &heads);
 	r = r < 0 ? r : read_ahead(stmt, style, &layout, &cells, &code);
+	layout.is_whole = code == SQLITE_DONE;
 	r = r < 0 ? r : layout_fit(&layout, &cells, style->width);
 	if (r < 0)
 		return r;
@@ -451,6 +501,7 @@ static int table_text_write(FILE *out, sqlite3_stmt *stmt, const struct table_st
 	if (n_columns > 0 && (n_rows > 0 || !style->is_silent_when_empty))
 		write_head(out, &heads, &layout);
 	write_text_cells(out, &cells, &layout, style->width);
+	write_common(out, &heads, &cells, &layout, style->width);
 	if (code == SQLITE_ROW)
 		code = write_later_rows(out, stmt, style, &layout, &n_rows);
 	*ret_n_rows = n_rows;
