@@ -47,6 +47,11 @@ const WORDS = [
 		"What the first code of these libraries allocated, before the attach reached their "
 			+ "tables, is in no number.",
 		"None is needed for a handful; record the program from its start otherwise."],
+	[/ms without touched pages/,
+		"For so many milliseconds it is not known which pages were touched: --budget did "
+			+ "not pay for an interval. Touches, working sets and proofs that "
+			+ "something was never touched lack that time.",
+		"A larger --budget, or none."],
 	[/written pages not known/,
 		"Which pages were written is not known; touched pages are not concerned.",
 		"Linux 6.7, permission to use userfaultfd and a program that does not use it."],
