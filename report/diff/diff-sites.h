@@ -68,11 +68,11 @@ int diff_sites_read(struct diff_sites *sites, const struct diff_request *request
 
 /*
  * Make one site of what both sides have: of the same functions, in the order of lines and with as
- * little between their lines (and columns of one line) as can be. A line that was added above moves all of them and changes
- * none. What is left of other builds is paired by what a refactoring does: functions that moved to
- * another file, or have another name but the same children (diff_renames_find()), and then
- * functions that only one side has between the same others, as a helper that was extracted. Returns
- * 0 or -ENOMEM.
+ * little between their lines, or columns of one line, as can be. A line that was added above moves
+ * all of them and changes none. What is left of other builds is paired by what a refactoring does:
+ * functions that moved to another file, or have another name but the same children
+ * (diff_renames_find()), and then functions that only one side has between the same others, as a
+ * helper that was extracted. Returns 0 or -ENOMEM.
  */
 int diff_sites_pair(struct diff_sites *sites);
 void diff_sites_finish(struct diff_sites *sites);

@@ -436,10 +436,9 @@ static void write_common(FILE *out, const struct cells *heads, const struct cell
 	unsigned used = 0;
 
 	for (int i = 0; i < layout->n_columns; i++) {
-		unsigned n = fit_columns(heads->texts[i]) + fit_columns(cells->texts[i]) + 3;
-
 		if (layout->places[i] != ONCE)
 			continue;
+		unsigned n = fit_columns(heads->texts[i]) + fit_columns(cells->texts[i]) + 3;
 		const char *before = used == 0		    ? "in all these rows: "
 				     : used + n + 1 > width ? ",\n  "
 							    : ", ";
@@ -472,8 +471,8 @@ static int write_later_rows(FILE *out, sqlite3_stmt *stmt, const struct table_st
 /*
  * The rows of a statement as aligned columns, numbers to the right. Lines have style->width
  * columns: texts are cut as by fit_write(), and the last column, where next to nothing of it would
- * be seen, is under the others, unless columns that say the same in all rows make room for it: those
- * are said once, below the rows. Arguments and result as table_write().
+ * be seen, is under the others, unless columns that say the same in all rows make room for it:
+ * those are said once, below the rows. Arguments and result as table_write().
  */
 static int table_text_write(FILE *out, sqlite3_stmt *stmt, const struct table_style *style,
 			    size_t *ret_n_rows)

@@ -125,9 +125,9 @@ START_TEST(texts_are_cut_to_the_width_of_the_terminal)
 	/* Rows that would read the same have a line of their own for it. */
 	ck_assert_int_eq(
 		run("SELECT 1 AS n,"
-		    " 'a_rather_long_function one.c:1 < caller_of_kind_1_of_all_of_them two.c:2' AS v"
+		    " 'a_rather_long_function one.c:1 < caller_of_kind_1_of_all two.c:2' AS v"
 		    " UNION SELECT 2,"
-		    " 'a_rather_long_function one.c:1 < caller_of_kind_2_of_all_of_them two.c:2'",
+		    " 'a_rather_long_function one.c:1 < caller_of_kind_2_of_all two.c:2'",
 		    &style),
 		0);
 	ck_assert_ptr_nonnull(strstr(text, "n\n    v\n1\n    a_rather_long_function one.c:1 < "));
