@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 
+#include "common/cleanup.h"
 #include "report/queries.h"
 #include "report/report.h"
 #include "report/text/sampling-notes.h"
@@ -298,9 +299,11 @@ int report_findings_write(FILE *out, sqlite3 *db, const struct report_request *r
 		report_sql_prepare(db, report_findings_sql, request->run_id, MOST_FINDINGS);
 	int code = SQLITE_DONE;
 
-	for (size_t n = 0; row && (code = statement_advance(row)) == SQLITE_ROW; n++)
-		fprintf(out, "%-13s%s   (%s)\n", n ? "" : "findings",
-			statement_string(row, COLUMN_TEXT), statement_string(row, COLUMN_NEXT));
+	for (size_t n = 0; row && (code = statement_advance(row)) == SQLITE_ROW; n++) {
+		auto_free char *text = report_sql_shown(row, COLUMN_TEXT);
+		fprintf(out, "%-13s%s   (%s)\n", n ? "" : "findings", text ? text : "",
+			statement_string(row, COLUMN_NEXT));
+	}
 	return row && code == SQLITE_DONE ? 0 : -EPROTO;
 }
 
@@ -311,10 +314,12 @@ int report_findings_list(FILE *out, sqlite3 *db, const struct report_request *re
 	int code = SQLITE_DONE;
 	size_t n = 0;
 
-	for (; row && (code = statement_advance(row)) == SQLITE_ROW; n++)
+	for (; row && (code = statement_advance(row)) == SQLITE_ROW; n++) {
+		auto_free char *text = report_sql_shown(row, COLUMN_TEXT);
 		fprintf(out, "%s: %s   (%s; threshold: %s)\n", statement_string(row, COLUMN_RULE),
-			statement_string(row, COLUMN_TEXT), statement_string(row, COLUMN_NEXT),
+			text ? text : "", statement_string(row, COLUMN_NEXT),
 			statement_string(row, COLUMN_THRESHOLD));
+	}
 	if (row && n == 0)
 		fputs("Nothing stands out by the rules of docs/findings.md.\n", out);
 	report_rest_write(out, report_sql_number(db, count_sql, request->run_id) - (int64_t)n);

@@ -208,10 +208,11 @@ struct calls {
 static void write_name(const struct calls *calls, sqlite3_stmt *row, unsigned indent)
 {
 	unsigned width = calls->request->width;
+	auto_free char *name = report_sql_shown(row, 1);
 	unsigned left = width > NAME_COLUMN + 30 ? width - NAME_COLUMN - indent - 10 : 0;
 
 	fprintf(calls->out, "%*s", (int)indent, "");
-	fit_write(calls->out, statement_string(row, 1), left);
+	fit_write(calls->out, name ? name : "", left);
 	if (sqlite3_column_int64(row, 0))
 		fprintf(calls->out, " [%lld]", sqlite3_column_int64(row, 0));
 	fputc('\n', calls->out);

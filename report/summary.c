@@ -197,7 +197,7 @@ static void write_object(FILE *out, sqlite3_stmt *stmt, const struct report_requ
 	unsigned column = place_column(objects);
 	unsigned width = request->width;
 	bool is_below = width && width < column + LEAST_PLACE;
-	const char *place = statement_string_or_null(stmt, COLUMN_PLACE);
+	auto_free char *place = report_sql_shown(stmt, COLUMN_PLACE);
 
 	if (objects->has_time) {
 		fputs("  ", out);
@@ -212,7 +212,7 @@ static void write_object(FILE *out, sqlite3_stmt *stmt, const struct report_requ
 	if (objects->has_lives)
 		fprintf(out, "  %-14s", life.text);
 	fprintf(out, is_below ? "\n%*s" : "%*s", is_below ? PLACE_INDENT : 2, "");
-	fit_write(out, place ? place : "(unknown)",
+	fit_write(out, place && *place ? place : "(unknown)",
 		  width ? width - (is_below ? PLACE_INDENT : column) : 0);
 	fputc('\n', out);
 }
@@ -652,9 +652,10 @@ static const char kinds_sql[] =
 static void write_kind(FILE *out, sqlite3_stmt *stmt)
 {
 	int64_t n_blocks = sqlite3_column_int64(stmt, 1);
+	auto_free char *name = report_sql_shown(stmt, 0);
 
-	fprintf(out, "%s: %s %s, %s, peak %s", statement_string(stmt, 0),
-		format_count(n_blocks).text, plural(n_blocks, "block", "blocks"),
+	fprintf(out, "%s: %s %s, %s, peak %s", name ? name : "", format_count(n_blocks).text,
+		plural(n_blocks, "block", "blocks"),
 		format_bytes(sqlite3_column_int64(stmt, 2)).text,
 		format_bytes(sqlite3_column_int64(stmt, 3)).text);
 	if (sqlite3_column_type(stmt, 6) != SQLITE_NULL)

@@ -1,9 +1,9 @@
 #include "store/query-value.h"
 
 #include <stdbool.h>
-
 #include <string.h>
 
+#include "common/text.h"
 #include "store/statement.h"
 
 /* A name that the statement does not have would be an error of the connection. */
@@ -54,6 +54,15 @@ char *report_sql_text(sqlite3 *db, const char *sql, int64_t run_id)
 		statement_keep(db, SQLITE_NOMEM);
 	sqlite3_finalize(stmt);
 	return copy;
+}
+
+char *report_sql_shown(sqlite3_stmt *row, int column)
+{
+	char *copy = strdup(statement_string(row, column));
+
+	if (!copy)
+		statement_keep(sqlite3_db_handle(row), SQLITE_NOMEM);
+	return text_hide_controls(copy);
 }
 
 struct format_text report_sql_share(sqlite3_stmt *row, int column)

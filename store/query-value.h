@@ -48,5 +48,11 @@ int64_t report_sql_number(sqlite3 *db, const char *sql, int64_t run_id);
 /* The first column of the first row as an allocated text, or NULL without a row. */
 char *report_sql_text(sqlite3 *db, const char *sql, int64_t run_id);
 
+/*
+ * The text of a column of the row for a person, allocated: names come from programs, and what would
+ * drive the terminal is '?'. "" for NULL; NULL without memory, which is kept (statement.h).
+ */
+char *report_sql_shown(sqlite3_stmt *row, int column);
+
 /* The share in a column, with low and high behind it: format_share(); "-" where these are NULL. */
 struct format_text report_sql_share(sqlite3_stmt *row, int column);

@@ -153,7 +153,9 @@ def nobody_is_waited_for_because_a_program_names_him(tools, folder):
 
 
 def names_do_not_command_the_terminal(tools, folder):
-    trace, _ = record(tools.memsight, folder, tools.build / "victim-names")
+    # Samples enough that its stack is a row: it has the thread's name.
+    trace, _ = record(tools.memsight, folder, tools.build / "victim-names",
+                      options=["--freq", "20000"])
     database = folder / "n.db"
     whole.run([tools.memsight, "analyze", "--force", "-o", database, trace])
     wrong = []
