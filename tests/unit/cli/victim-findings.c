@@ -271,6 +271,8 @@ static void untouched_tables(void)
 {
 	for (int i = 0; i < 20; i++)
 		memset(seen(malloc(2u << 20)), 1, 100);
+	/* Resident memory is most now: it is looked at with all of them there. */
+	memset(seen(malloc(6u << 20)), 1, 6u << 20);
 	usleep(300000);
 }
 
