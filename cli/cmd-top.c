@@ -82,12 +82,8 @@ static int print_tables(struct top *top, struct top_session *session,
 {
 	uint64_t times = option_number(options, OPTION_TOP_TIMES);
 	int64_t interval_ns = wish->interval_ns;
-	sigset_t signals;
+	sigset_t signals = wish->quitting;
 
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGHUP);
 	sigaddset(&signals, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
 	for (uint64_t i = 0; times == 0 || i < times; i++) {
@@ -104,6 +100,16 @@ static int print_tables(struct top *top, struct top_session *session,
 }
 
 /* ---- Either way ---- */
+
+/* They wait until they are asked for: the program and a trace that nobody wants must not stay. */
+static void hold_signals(sigset_t *ret_quitting)
+{
+	sigemptyset(ret_quitting);
+	sigaddset(ret_quitting, SIGINT);
+	sigaddset(ret_quitting, SIGTERM);
+	sigaddset(ret_quitting, SIGHUP);
+	sigprocmask(SIG_BLOCK, ret_quitting, NULL);
+}
 
 static int show(struct top_session *session, const struct option_set *options,
 		const struct top_wish *wish, bool has_screen)
@@ -140,6 +146,7 @@ int cmd_top(const struct option_set *options)
 	if (status != CMD_DONE)
 		return status;
 	setlocale(LC_CTYPE, "");
+	hold_signals(&wish.quitting);
 	status = session_begin(&session, options, has_screen);
 	if (status == CMD_DONE)
 		status = show(&session, options, &wish, has_screen);

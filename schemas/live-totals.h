@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 #define LIVE_MAGIC	 UINT32_C(0x4556494c) /* "LIVE" */
-#define LIVE_MAX_SITES	 65536u /* the last one takes all that have no place */
-#define LIVE_MAX_THREADS 4096u /* likewise */
+#define LIVE_MAX_SITES	 65536u /* the first one takes all that have no place */
+#define LIVE_MAX_THREADS 4096u /* here the last one does */
 #define LIVE_FRAMES	 30u
 
 /*
@@ -22,7 +22,8 @@ struct live_site {
 	_Atomic uint64_t live_bytes;
 	_Atomic uint64_t n_live;
 	_Atomic double variance;
-	_Atomic uint64_t old_bytes; /* of live_bytes, by blocks older than live_header.old_ns */
+	_Atomic uint64_t
+		old_bytes; /* of live_bytes, by blocks older than live_header.old_seconds */
 	_Atomic uint64_t age_ms; /* added over live blocks, as of the last look (each second) */
 	_Atomic uint64_t n_allocations;
 	_Atomic uint64_t allocated_bytes;

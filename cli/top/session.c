@@ -13,17 +13,17 @@
 
 #include "cli/cmd.h"
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/io.h"
 #include "common/parse.h"
 #include "schemas/control.h"
 
-#define TRACE_SUFFIX  ".mst"
-#define TRACE_NAME    "top" TRACE_SUFFIX
-#define POLL_NS	      20000000
-#define START_POLLS   3000 /* a minute */
-#define END_POLLS     150 /* 3 s, for a program that was asked to end */
-#define MAX_SAVED     10000
-#define NS_PER_SECOND UINT64_C(1000000000)
+#define TRACE_SUFFIX ".mst"
+#define TRACE_NAME   "top" TRACE_SUFFIX
+#define POLL_NS	     20000000
+#define START_POLLS  3000 /* a minute */
+#define END_POLLS    150 /* 3 s, for a program that was asked to end */
+#define MAX_SAVED    10000
 
 static void pause_shortly(void)
 {
@@ -199,7 +199,6 @@ static int take_totals(struct top_session *session, const char *what)
 {
 	struct control_reply reply;
 	int err = control_totals(&session->recording, &reply, &session->totals_fd);
-	struct timespec now;
 
 	if (err < 0)
 		return cmd_fail("top: %s: the recorder does not answer: %s", what, strerror(-err));
@@ -209,9 +208,7 @@ static int take_totals(struct top_session *session, const char *what)
 				what);
 	if (reply.error < 0)
 		return cmd_fail("top: %s: %s", what, reply.message);
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	session->began_ns =
-		(uint64_t)now.tv_sec * NS_PER_SECOND + (uint64_t)now.tv_nsec - reply.wall_ns;
+	session->began_ns = clock_ns(CLOCK_MONOTONIC) - reply.wall_ns;
 	session->recording.status = reply;
 	return CMD_DONE;
 }
@@ -307,6 +304,9 @@ static void stop_recording(struct top_session *session)
 	for (unsigned i = 0;
 	     session->is_own_program && i < END_POLLS && !session_has_ended(session); i++)
 		pause_shortly();
+	if (session->is_own_program && !session_has_ended(session) &&
+	    session->recording.status.command_pid)
+		kill((pid_t)session->recording.status.command_pid, SIGKILL);
 	if (!session_has_ended(session) && session->totals_fd >= 0)
 		control_ask(&session->recording, &request, &reply);
 	if (!session_has_ended(session) && session->totals_fd < 0)

@@ -42,7 +42,8 @@ bool session_has_ended(struct top_session *session);
 void session_save(struct top_session *session, char *message, size_t n_bytes);
 
 /*
- * A program that we have started is ended (SIGTERM), one that we have attached to is left; the
- * trace goes unless it was asked for. What was kept is printed. Returns the exit status of top.
+ * A program that we have started is ended (SIGTERM, after 3 s SIGKILL), one that we have attached
+ * to is left; the trace goes unless it was asked for. What was kept is printed. Returns the exit
+ * status of top.
  */
 int session_end(struct top_session *session);

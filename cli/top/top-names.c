@@ -1,5 +1,4 @@
 /* Names of the return addresses that live totals are by, while the program runs. */
-#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,6 +10,7 @@
 #include "cli/top/top.h"
 #include "common/array.h"
 #include "common/cleanup.h"
+#include "common/text.h"
 #include "report/text/site-name.h"
 #include "schemas/trace-format.h"
 #include "store/library-frames.h"
@@ -59,10 +59,26 @@ struct top_names *top_names_destroy(struct top_names *names)
 	return NULL;
 }
 
+static const struct part *find_part(const struct top_names *names, uint32_t pid, uint64_t pc)
+{
+	for (size_t i = names->n_parts; i-- > 0;) {
+		const struct part *part = &names->parts[i];
+
+		if (part->pid == pid && part->start <= pc && pc < part->end)
+			return part;
+	}
+	return NULL;
+}
+
 static void add_part(struct top_names *names, const struct part *found, const char *path)
 {
+	const struct part *known = find_part(names, found->pid, found->start);
 	struct part part = *found;
 
+	/* It is read again for each address of code that no file has. */
+	if (known && known->end == found->end && known->offset == found->offset &&
+	    strcmp(known->path, path) == 0)
+		return;
 	if (grow_array(&names->parts, names->n_parts, &names->parts_allocated,
 		       sizeof(*names->parts)) < 0)
 		return;
@@ -87,17 +103,6 @@ static void read_parts(struct top_names *names, uint32_t pid)
 		if (file_name[0] == '/' && protection[2] == 'x')
 			add_part(names, &part, file_name);
 	}
-}
-
-static const struct part *find_part(const struct top_names *names, uint32_t pid, uint64_t pc)
-{
-	for (size_t i = names->n_parts; i-- > 0;) {
-		const struct part *part = &names->parts[i];
-
-		if (part->pid == pid && part->start <= pc && pc < part->end)
-			return part;
-	}
-	return NULL;
 }
 
 /* The file at a return address, and the address of the call in it; NULL: not known. */
@@ -129,13 +134,6 @@ static struct object *find_object(struct top_names *names, uint32_t pid, uint64_
 	return object;
 }
 
-static const char *base_name(const char *path)
-{
-	const char *slash = path ? strrchr(path, '/') : NULL;
-
-	return slash ? slash + 1 : path;
-}
-
 /* Calls at a return address, the innermost inlined one first. At least 1. */
 static size_t calls_at(struct top_names *names, uint32_t pid, uint64_t pc,
 		       struct symbol_line calls[MAX_INLINED], struct object **ret_object)
@@ -164,12 +162,13 @@ static void write_call(const struct symbol_line *call, const struct object *obje
 					FRAME_LIBRARY,
 				name);
 	if (call->function && call->file)
-		snprintf(text, FRAME_TEXT_BYTES, "%s %s:%d", name, base_name(call->file),
+		snprintf(text, FRAME_TEXT_BYTES, "%s %s:%d", name, text_base_name(call->file),
 			 call->line);
 	else if (call->function)
-		snprintf(text, FRAME_TEXT_BYTES, "%s (%s)", name, base_name(object->path));
+		snprintf(text, FRAME_TEXT_BYTES, "%s (%s)", name, text_base_name(object->path));
 	else if (object)
-		snprintf(text, FRAME_TEXT_BYTES, "0x%" PRIx64 " (%s)", pc, base_name(object->path));
+		snprintf(text, FRAME_TEXT_BYTES, "0x%" PRIx64 " (%s)", pc,
+			 text_base_name(object->path));
 	else
 		snprintf(text, FRAME_TEXT_BYTES, "0x%" PRIx64, pc);
 }
@@ -237,15 +236,6 @@ static void name_by_all(struct top_names *names, const struct live_site *site, F
 		fprintf(out, " < …");
 }
 
-/* Names of functions and files may hold anything: they must not command the terminal. */
-static char *tame(char *text)
-{
-	for (char *c = text; c && *c; c++)
-		if (iscntrl((unsigned char)*c))
-			*c = '?';
-	return text;
-}
-
 char *top_names_site(struct top_names *names, const struct live_site *site)
 {
 	struct naming naming = { 0 };
@@ -263,7 +253,7 @@ char *top_names_site(struct top_names *names, const struct live_site *site)
 	if (naming.n_calls == 0)
 		name_by_all(names, site, naming.out);
 	fclose(naming.out);
-	return tame(text);
+	return text_hide_controls(text); /* names may hold anything */
 }
 
 char *top_names_frame(struct top_names *names, const struct live_site *site, size_t i)
@@ -286,5 +276,5 @@ char *top_names_frame(struct top_names *names, const struct live_site *site, siz
 		fprintf(out, "%s%s", j ? " < " : "", text);
 	}
 	fclose(out);
-	return tame(all);
+	return text_hide_controls(all);
 }

@@ -26,7 +26,7 @@ int top_screen(struct top *top, struct top_session *session, const struct top_wi
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <ncurses.h>
@@ -34,7 +34,9 @@ int top_screen(struct top *top, struct top_session *session, const struct top_wi
 #include "cli/cmd.h"
 #include "cli/top/session.h"
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/human-number.h"
+#include "common/text.h"
 #include "report/text/fit-text.h"
 
 #define FILTER_BYTES  128
@@ -65,15 +67,8 @@ struct screen {
 	char message[512];
 	bool is_unicode;
 	uint64_t next_ns; /* CLOCK_MONOTONIC: of the next refresh */
+	int signal_fd; /* for signals that quit: those of ncurses would leave all as it is */
 };
-
-static uint64_t monotonic_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
 
 /* ---- Draw ---- */
 
@@ -91,7 +86,7 @@ static void put_text(int line, int column, const char *text, int width)
 		return;
 	fit_write(out, text, (unsigned)width);
 	fclose(out);
-	mvaddstr(line, column, fitted);
+	mvaddstr(line, column, text_hide_controls(fitted));
 }
 
 /* The last values of a ring as a curve from 0 to the highest of them. */
@@ -368,6 +363,8 @@ static void press_other(struct screen *screen, int key)
 static bool press(struct screen *screen, int key)
 {
 	screen->message[0] = '\0';
+	if (key == KEY_EXIT)
+		return false;
 	if (screen->is_typing) {
 		type(screen, key);
 		return true;
@@ -405,16 +402,18 @@ static bool press(struct screen *screen, int key)
 
 /* ---- Round and round ---- */
 
+/* The next key; KEY_EXIT for a signal that quits. */
 static int wait_for_key(const struct screen *screen)
 {
-	uint64_t now_ns = monotonic_ns();
+	uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
 	int ms = now_ns < screen->next_ns ? (int)((screen->next_ns - now_ns) / 1000000) + 1 : 0;
 	struct pollfd fds[] = { { .fd = STDIN_FILENO, .events = POLLIN },
+				{ .fd = screen->signal_fd, .events = POLLIN },
 				{ .fd = screen->session->said_fd, .events = POLLIN } };
 
 	/* When it has ended its end of the pipe is closed, which would wake us for ever. */
-	poll(fds, screen->session->has_ended ? 1 : 2, ms);
-	return getch();
+	poll(fds, screen->session->has_ended ? 2 : 3, ms);
+	return fds[1].revents || (fds[0].revents & (POLLHUP | POLLERR)) ? KEY_EXIT : getch();
 }
 
 static int look(struct screen *screen)
@@ -424,9 +423,9 @@ static int look(struct screen *screen)
 
 	/* The last look is that of its end. */
 	session_has_ended(screen->session);
-	if (monotonic_ns() < screen->next_ns && has_ended == screen->session->has_ended)
+	if (clock_ns(CLOCK_MONOTONIC) < screen->next_ns && has_ended == screen->session->has_ended)
 		return 0;
-	screen->next_ns = monotonic_ns() + (uint64_t)screen->wish.interval_ns;
+	screen->next_ns = clock_ns(CLOCK_MONOTONIC) + (uint64_t)screen->wish.interval_ns;
 	if (!has_ended && !screen->stands)
 		err = top_refresh(screen->top, &screen->wish, screen->session->began_ns);
 	return err;
@@ -436,7 +435,7 @@ static int go_round(struct screen *screen)
 {
 	int err = top_refresh(screen->top, &screen->wish, screen->session->began_ns);
 
-	screen->next_ns = monotonic_ns() + (uint64_t)screen->wish.interval_ns;
+	screen->next_ns = clock_ns(CLOCK_MONOTONIC) + (uint64_t)screen->wish.interval_ns;
 	while (err == 0) {
 		int key;
 
@@ -468,12 +467,14 @@ int top_screen(struct top *top, struct top_session *session, const struct top_wi
 				 .session = session,
 				 .wish = *wish,
 				 .is_unicode = strcmp(nl_langinfo(CODESET), "UTF-8") == 0 };
+	auto_close int signal_fd = signalfd(-1, &wish->quitting, SFD_CLOEXEC);
 	SCREEN *terminal = newterm(NULL, stdout, stdin);
 	int err;
 
 	if (!terminal)
 		return cmd_fail("top: this terminal (TERM=%s) is not known: --batch prints tables",
 				getenv("TERM"));
+	screen.signal_fd = signal_fd;
 	if (wish->filter)
 		snprintf(screen.filter, sizeof(screen.filter), "%s", wish->filter);
 	set_filter(&screen);

@@ -10,7 +10,9 @@
 #include <time.h>
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/human-number.h"
+#include "report/text/fit-text.h"
 
 #define NS_PER_SECOND 1e9
 #define HALF_WIDTH    1.96 /* of a 95 % interval, in standard deviations */
@@ -125,15 +127,11 @@ static double sort_value(const struct top_row *row, enum top_sort sort)
 	}
 }
 
-struct order {
-	enum top_sort sort;
-};
-
-static int compare(const void *a, const void *b, void *order)
+static int compare(const void *a, const void *b, void *sort)
 {
 	const struct top_row *one = a, *other = b;
-	double first = sort_value(one, ((struct order *)order)->sort);
-	double second = sort_value(other, ((struct order *)order)->sort);
+	double first = sort_value(one, *(const enum top_sort *)sort);
+	double second = sort_value(other, *(const enum top_sort *)sort);
 
 	if (first != second)
 		return first < second ? 1 : -1;
@@ -239,33 +237,25 @@ static void join_rows(struct top *top, size_t n, const char *filter)
 int top_arrange(struct top *top, const struct top_wish *wish)
 {
 	uint32_t n_sites = count_sites(top);
-	struct order order = { wish->sort };
+	enum top_sort sort = wish->sort;
 	size_t n = 0;
 
 	for (uint32_t i = 0; i < n_sites; i++) {
 		fill_row(top, i, &top->rows[n]);
 		n += top->rows[n].n_live > 0 || top->rows[n].rate > 0 || top->rows[n].growth != 0;
 	}
-	qsort_r(top->rows, n, sizeof(*top->rows), compare, &order);
+	qsort_r(top->rows, n, sizeof(*top->rows), compare, &sort);
 	/* Names take time: only those that can be seen, and some more that may become one row. */
 	if (!wish->filter && wish->n_rows && 2 * wish->n_rows < n)
 		n = 2 * wish->n_rows;
 	if (!name_rows(top, n))
 		return -ENOMEM;
 	join_rows(top, n, wish->filter);
-	qsort_r(top->rows, top->n_rows, sizeof(*top->rows), compare, &order);
+	qsort_r(top->rows, top->n_rows, sizeof(*top->rows), compare, &sort);
 	return 0;
 }
 
 /* ---- Refresh ---- */
-
-static uint64_t monotonic_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
 
 static void refresh_now(struct top *top, double since_s, uint64_t began_ns)
 {
@@ -320,7 +310,7 @@ int top_refresh(struct top *top, const struct top_wish *wish, uint64_t began_ns)
 	uint32_t place = top->n_refreshes % TOP_PAST;
 	double since_s;
 
-	top->refreshed_ns = monotonic_ns();
+	top->refreshed_ns = clock_ns(CLOCK_MONOTONIC);
 	since_s = (double)(top->refreshed_ns - before_ns) / NS_PER_SECOND;
 	top->past_ns[place] = top->refreshed_ns;
 	top->past_live[place] = atomic_load(&top->header->live_bytes);
@@ -375,10 +365,8 @@ static struct format_text signed_bytes(double bytes)
 /* Right-aligned in columns, not bytes: "±" has two of these. */
 static size_t put_cell(char *cells, size_t at, int width, const char *text)
 {
-	int n = 0;
+	int n = (int)fit_columns(text);
 
-	for (const char *c = text; *c; c++)
-		n += (*c & 0xc0) != 0x80;
 	n = snprintf(cells + at, TOP_CELLS_BYTES - at, "%*s%s  ", n < width ? width - n : 0, "",
 		     text);
 	return at + (size_t)n;

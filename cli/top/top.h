@@ -3,6 +3,7 @@
  * What `memsight top` shows: live totals of a recording (schemas/live-totals.h), as rows by the
  * places that allocated, and how they changed. One thread.
  */
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -80,6 +81,7 @@ struct top_wish {
 	const char *filter; /* only rows whose names have it, letters in either case; NULL: all */
 	size_t n_rows; /* whose names are wanted; 0: all */
 	int64_t interval_ns; /* between looks */
+	sigset_t quitting; /* signals that are blocked, and are as good as q */
 };
 
 /*
