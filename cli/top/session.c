@@ -217,7 +217,9 @@ static int take_totals(struct top_session *session, const char *what)
 static int wait_for_recording(struct top_session *session)
 {
 	for (unsigned i = 0; i < START_POLLS && !session_has_ended(session); i++) {
-		if (control_find(session->trace, &session->recording) == 0)
+		/* Who quits early must not leave a program of which nobody knows the number. */
+		if (control_find(session->trace, &session->recording) == 0 &&
+		    (session->recording.status.command_pid || !session->is_own_program))
 			return take_totals(session, session->trace);
 		pause_shortly();
 	}

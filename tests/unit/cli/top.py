@@ -146,7 +146,7 @@ class Terminal:
         if self.process == 0:
             os.chdir(folder)
             environment = dict(whole.environment(), TERM="vt100", LC_ALL="C", LINES=str(LINES),
-                               COLUMNS=str(COLUMNS))
+                               COLUMNS=str(COLUMNS), TMPDIR=folder)
             os.execve(MEMSIGHT, [MEMSIGHT, "top", *words], environment)
 
     def erase(self, line, begin, end):
@@ -211,9 +211,9 @@ class Terminal:
     def press(self, keys):
         os.write(self.fd, keys.encode())
 
-    def end(self):
+    def end(self, keys="q"):
         """Quit; the exit status."""
-        self.press("q")
+        self.press(keys)
         while True:
             try:
                 if not os.read(self.fd, 65536):
@@ -253,6 +253,29 @@ def check_screen(folder):
         [MEMSIGHT, "report", os.path.join(folder, saved[0])]), f"saved {saved}")
 
 
+def check_quitting(folder):
+    """The interrupt key quits as q does; a program that does not end on request is killed. Neither
+    leaves a trace that nobody asked for."""
+    stubborn = ["sh", "-c", "trap '' TERM; echo $$ > pid; while :; do sleep 0.1; done"]
+    for keys, command in (("\x03", ENDLESS), ("q", stubborn)):
+        terminal = Terminal("--interval", "200ms", "--", *command, folder=folder)
+        terminal.wait(r"process \d+ .* recording")
+        while command == stubborn and not os.path.exists(os.path.join(folder, "pid")):
+            time.sleep(0.02)  # until it has set its trap
+        status = terminal.end(keys)
+        checks.that(status in (0, 130), f"{keys!r}: status {status}")
+        left = [name for name in os.listdir(folder) if name.startswith("memsight-top-")]
+        checks.that(not left, f"{keys!r} leaves {left}")
+    with open(os.path.join(folder, "pid"), encoding="utf-8") as file:
+        pid = file.read().strip()
+    try:  # who reaps it may take a moment
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            state = file.read().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        state = "gone"
+    checks.that(state in ("gone", "Z"), f"the stubborn program goes on: {state}")
+
+
 def check_end_on_screen(folder):
     """A program that ends stays on the screen, until somebody quits with its exit status."""
     os.unlink(os.path.join(folder, "end"))
@@ -282,5 +305,6 @@ with tempfile.TemporaryDirectory(prefix="memsight-test-") as place:
     check_attach(place)
     if b"ncursesw" in subprocess.run(["ldd", MEMSIGHT], stdout=subprocess.PIPE, check=False).stdout:
         check_screen(place)
+        check_quitting(place)
         check_end_on_screen(place)
 checks.end()
