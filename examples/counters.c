@@ -1,11 +1,12 @@
 /*
  * For docs/tutorial/false-sharing.md: threads count the letters of a text, each with a counter of
- * its own. The counters lie side by side, so that all are in one cache line; with `apart` each
- * has a line for itself.
+ * its own, on a CPU of its own. The counters lie side by side, so that all are in one cache line;
+ * with `apart` each has a line for itself.
  *
  * usage: counters [apart]
  */
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 
 struct task {
 	pthread_t thread;
+	unsigned number;
 	const char *text;
 	volatile unsigned long *n_letters;
 };
@@ -35,10 +37,29 @@ static char *make_text(void)
 	return text;
 }
 
+/* A kernel may leave two short threads on one CPU, one after the other: then nothing is shared. */
+static void keep_to_cpu(unsigned number)
+{
+	cpu_set_t allowed, one;
+
+	if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0)
+		return;
+	number %= (unsigned)CPU_COUNT(&allowed);
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (!CPU_ISSET(cpu, &allowed) || number-- != 0)
+			continue;
+		CPU_ZERO(&one);
+		CPU_SET(cpu, &one);
+		sched_setaffinity(0, sizeof(one), &one);
+		return;
+	}
+}
+
 static void *count_letters(void *argument)
 {
 	struct task *task = argument;
 
+	keep_to_cpu(task->number);
 	for (unsigned round = 0; round < N_ROUNDS; round++)
 		for (size_t i = 0; i < TEXT_BYTES; i++)
 			*task->n_letters += task->text[i] != ' ';
@@ -56,7 +77,8 @@ int main(int argc, char **argv)
 	if (!counters)
 		abort();
 	memset(counters, 0, N_THREADS * LINE_BYTES);
-	for (size_t i = 0; i < N_THREADS; i++) {
+	for (unsigned i = 0; i < N_THREADS; i++) {
+		tasks[i].number = i;
 		tasks[i].text = text;
 		tasks[i].n_letters = (volatile unsigned long *)(counters + i * stride);
 		if (pthread_create(&tasks[i].thread, NULL, count_letters, &tasks[i]) != 0)
