@@ -513,18 +513,19 @@ static void tell_progress(const struct import *import)
 	const struct import_options *options = import->options;
 
 	if (options->progress)
-		options->progress(options->context, &(struct import_step){
+		options->progress(options->context, &(struct progress_step){
 							    .phase = "reading",
-							    .n_bytes = feed_offset(&import->feed),
-							    .n_all_bytes = import->feed.file_bytes,
-							    .least_bytes = least_bytes(import),
+							    .n_done = feed_offset(&import->feed),
+							    .n_all = import->feed.file_bytes,
+							    .size_is = "database above",
+							    .size_bytes = least_bytes(import),
 						    });
 }
 
 void import_begin_phase(const struct import_options *options, const char *phase)
 {
 	if (options->progress)
-		options->progress(options->context, &(struct import_step){ .phase = phase });
+		options->progress(options->context, &(struct progress_step){ .phase = phase });
 }
 
 static int read_all(struct import *import)

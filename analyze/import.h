@@ -20,18 +20,8 @@
 
 #include "analyze/input/run-discovery.h"
 #include "analyze/symbols/search-paths.h"
+#include "common/progress.h"
 #include "store/database.h"
-
-/* How far it is. */
-struct import_step {
-	const char *phase; /* for people: "reading", "writing blocks" ... */
-	uint64_t n_bytes; /* of the file that were read */
-	uint64_t n_all_bytes; /* 0: the phase has no measure */
-	uint64_t least_bytes; /* that the database will have for this trace; 0: not known */
-};
-
-/* Called when a phase begins, and while the file is read now and then. */
-typedef void (*import_progress)(void *context, const struct import_step *step);
 
 /* What a recording that the database has with its totals only is good for. */
 enum import_enough {
@@ -58,7 +48,7 @@ struct import_options {
 	bool is_for_answer;
 	/* a perf.data recorded beside the trace (beside.h); NULL: none */
 	const struct beside *beside;
-	import_progress progress; /* may be NULL */
+	progress_show progress; /* may be NULL */
 	const struct symbol_places *places; /* may be NULL */
 	/*
 	 * enum decode_estimator: how samples of time and registers are divided; 0:

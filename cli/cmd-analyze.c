@@ -80,23 +80,34 @@ void cmd_survive_size_limit(void)
 
 #define WORTH_SAYING_BYTES (UINT64_C(16) << 20)
 
-/* " 42 % of 812 MiB, 35.1 MiB a second, 14.2 s left; database above 2.1 GiB" */
-static void print_measure(const struct import_step *step, uint64_t took_ns)
+static void print_amount(const struct progress_step *step, double n)
 {
-	double done = (double)step->n_bytes / (double)step->n_all_bytes;
-
-	fprintf(stderr, " %.0f %% of %s", 100 * done,
-		format_bytes((int64_t)step->n_all_bytes).text);
-	if (took_ns >= RATE_FROM_NS && step->n_bytes > 0)
-		fprintf(stderr, ", %s a second, %s left",
-			format_bytes((int64_t)(1e9 * (double)step->n_bytes / (double)took_ns)).text,
-			format_duration((int64_t)((double)took_ns * (1 / done - 1))).text);
-	if (step->least_bytes >= WORTH_SAYING_BYTES)
-		fprintf(stderr, "; database above %s",
-			format_bytes((int64_t)step->least_bytes).text);
+	if (step->unit)
+		fprintf(stderr, "%s %s", format_count((int64_t)n).text, step->unit);
+	else
+		fputs(format_bytes((int64_t)n).text, stderr);
 }
 
-void cmd_show_progress(void *context, const struct import_step *step)
+/* " 42 % of 812 MiB, 35.1 MiB a second, 14.2 s left; database above 2.1 GiB" */
+static void print_measure(const struct progress_step *step, uint64_t took_ns)
+{
+	double n_all = (double)step->n_all;
+	double done = (double)step->n_done < n_all ? (double)step->n_done / n_all : 1;
+
+	fprintf(stderr, " %.0f %% of ", 100 * done);
+	print_amount(step, n_all);
+	if (took_ns >= RATE_FROM_NS && step->n_done > 0) {
+		fputs(", ", stderr);
+		print_amount(step, 1e9 * (double)step->n_done / (double)took_ns);
+		fprintf(stderr, " a second, %s left",
+			format_duration((int64_t)((double)took_ns * (1 / done - 1))).text);
+	}
+	if (step->size_bytes >= WORTH_SAYING_BYTES)
+		fprintf(stderr, "; %s %s", step->size_is,
+			format_bytes((int64_t)step->size_bytes).text);
+}
+
+void cmd_show_progress(void *context, const struct progress_step *step)
 {
 	struct cmd_progress *progress = context;
 	uint64_t now_ns = clock_raw_ns();
@@ -108,11 +119,11 @@ void cmd_show_progress(void *context, const struct import_step *step)
 	progress->shown_ns = now_ns;
 	if (is_new)
 		progress->begin_ns = now_ns;
-	fputs("\r\033[Kanalysing", stderr);
+	fprintf(stderr, "\r\033[K%s", progress->work ? progress->work : "analysing");
 	if (progress->n)
 		fprintf(stderr, " %zu of %zu", progress->i + 1, progress->n);
 	fprintf(stderr, ": %s", step->phase);
-	if (step->n_all_bytes)
+	if (step->n_all)
 		print_measure(step, now_ns - progress->begin_ns);
 	fputc('\r', stderr);
 }
@@ -193,7 +204,7 @@ static void show_begin(void *context, size_t i, const struct result *what)
 	job->progress.phase = NULL;
 }
 
-static void show_step(void *context, const struct import_step *step)
+static void show_step(void *context, const struct progress_step *step)
 {
 	struct job *job = context;
 

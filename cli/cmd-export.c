@@ -9,6 +9,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "cli/cmd-analyze.h"
 #include "cli/database.h"
 #include "cli/options/selection-options.h"
 #include "common/atomic-file.h"
@@ -113,6 +114,13 @@ static int complain(sqlite3 *db, const struct option_set *options, int error)
 	return cmd_fail("cannot write %s: %s", path ? path : "the export", strerror(-error));
 }
 
+/* The line is gone before anything else is said. */
+static void end_progress(struct export_progress *progress)
+{
+	if (progress)
+		cmd_end_progress(progress->context);
+}
+
 /* The run, and the part of it that formats of totals are to be of. */
 static int select_part(struct db *handle, const struct option_set *options,
 		       const struct export_format *format, int64_t *ret_run_id)
@@ -138,7 +146,8 @@ static int select_part(struct db *handle, const struct option_set *options,
 		       : CMD_DONE;
 }
 
-static int export_run(struct db *handle, const struct option_set *options)
+static int export_run(struct db *handle, const struct option_set *options,
+		      struct export_progress *progress)
 {
 	sqlite3 *db = db_handle(handle);
 	const struct export_format *format =
@@ -150,6 +159,7 @@ static int export_run(struct db *handle, const struct option_set *options)
 		.paths = { option_texts(options, OPTION_EXCLUDE),
 			   option_flag(options, OPTION_FULL_NAMES) ? PATHS_WHOLE : PATHS_ASKED },
 		.view = option_text(options, OPTION_VIEW),
+		.progress = progress,
 	};
 
 	int status = select_part(handle, options, format, &request.run_id);
@@ -157,15 +167,18 @@ static int export_run(struct db *handle, const struct option_set *options)
 		return status;
 	int r = path && strcmp(path, "-") != 0 ? write_file(options, db, format, &request)
 					       : write_stdout(db, format, &request);
+	end_progress(progress);
 	return r < 0 ? complain(db, options, r) : CMD_DONE;
 }
 
-static int write_anonymised(sqlite3 *db, const struct option_set *options)
+static int write_anonymised(sqlite3 *db, const struct option_set *options,
+			    struct export_progress *progress)
 {
 	const char *path = option_text(options, OPTION_EXPORT_FILE);
 	const char *of = options->operands[0];
-	int r = anonymise(db, path, option_flag(options, OPTION_FORCE));
+	int r = anonymise(db, path, option_flag(options, OPTION_FORCE), progress);
 
+	end_progress(progress);
 	switch (r) {
 	case 0:
 		return CMD_DONE;
@@ -178,6 +191,17 @@ static int write_anonymised(sqlite3 *db, const struct option_set *options)
 	default:
 		return cmd_fail("cannot write %s: %s", path, strerror(-r));
 	}
+}
+
+static int export_shown(struct db *db, const struct option_set *options, bool is_stdout)
+{
+	struct cmd_progress line = { .work = "exporting" };
+	struct export_progress progress = { .show = cmd_show_progress, .context = &line };
+	struct export_progress *shown = is_stdout && isatty(STDOUT_FILENO) ? NULL : &progress;
+
+	return option_flag(options, OPTION_ANONYMISE)
+		       ? write_anonymised(db_handle(db), options, shown)
+		       : export_run(db, options, shown);
 }
 
 int cmd_export(const struct option_set *options)
@@ -198,8 +222,7 @@ int cmd_export(const struct option_set *options)
 	if (status == CMD_DONE)
 		status = database_open(options->operands[0], options, &db);
 	if (status == CMD_DONE)
-		status = is_anonymised ? write_anonymised(db_handle(db), options)
-				       : export_run(db, options);
+		status = export_shown(db, options, is_stdout);
 	db_close(db);
 	return status;
 }

@@ -8,9 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "store/query-value.h"
 #include "store/statement.h"
 
 /* Numbers that stand for texts, as functions of SQL. One thread. */
@@ -313,13 +315,26 @@ static const char columns_sql[] =
 	" AND tables.name NOT GLOB 'sqlite_*' AND tables.sql NOT LIKE 'CREATE VIRTUAL%'"
 	" AND columns.type = 'TEXT'";
 
-static int replace_all(sqlite3 *db)
+static void show(struct export_progress *progress, const struct progress_step *step)
 {
+	if (progress)
+		progress->show(progress->context, step);
+}
+
+static int replace_all(sqlite3 *db, struct export_progress *progress)
+{
+	struct progress_step step = { .phase = "replacing names", .unit = "columns" };
 	auto_statement sqlite3_stmt *statement = NULL;
 	int r = statement_prepare(db, columns_sql, &statement);
 
-	while (r == 0 && (r = statement_step(statement)) > 0)
+	while (r == 0 && statement_step(statement) > 0)
+		step.n_all++;
+	sqlite3_reset(statement);
+	while (r == 0 && (r = statement_step(statement)) > 0) {
+		show(progress, &step);
 		r = replace(db, statement_string(statement, 0), statement_string(statement, 1));
+		step.n_done++;
+	}
 	return r;
 }
 
@@ -334,7 +349,7 @@ static const char last_sql[] =
 	"INSERT INTO fact(run_id, key, at_end, value)"
 	" SELECT id, 'memsight.anonymised', 1, 'yes' FROM run; COMMIT; VACUUM;";
 
-static int rewrite(const char *path)
+static int rewrite(const char *path, struct export_progress *progress)
 {
 	sqlite3 *db = NULL;
 	int r = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK ? 0 : -EIO;
@@ -348,7 +363,8 @@ static int rewrite(const char *path)
 	if (r == 0)
 		r = statement_kept(db);
 	if (r == 0)
-		r = replace_all(db);
+		r = replace_all(db, progress);
+	show(progress, &(struct progress_step){ .phase = "packing" });
 	if (r == 0)
 		r = run(db, last_sql);
 	if (r < 0 && sqlite3_errcode(db) == SQLITE_FULL)
@@ -368,18 +384,47 @@ static int is_copy(sqlite3 *db)
 	return r > 0 ? -EALREADY : r;
 }
 
-static int copy(sqlite3 *db, const char *path)
-{
-	char *sql = sqlite3_mprintf("VACUUM INTO %Q", path);
-	int r = sql ? run(db, sql) : -ENOMEM;
+#define STEPS_BETWEEN_LOOKS 100000
 
+struct copying {
+	const char *path;
+	struct export_progress *progress;
+	struct progress_step step;
+};
+
+static int look(void *user)
+{
+	struct copying *copying = user;
+	struct stat status;
+
+	if (stat(copying->path, &status) == 0)
+		copying->step.n_done = (uint64_t)status.st_size;
+	show(copying->progress, &copying->step);
+	return 0;
+}
+
+static int copy(sqlite3 *db, const char *path, struct export_progress *progress)
+{
+	struct copying copying = { path, progress, { .phase = "copying" } };
+	char *sql = sqlite3_mprintf("VACUUM INTO %Q", path);
+
+	if (progress) {
+		copying.step.n_all = (uint64_t)report_sql_number(
+			db,
+			"SELECT page_count * page_size FROM pragma_page_count, pragma_page_size",
+			0);
+		look(&copying);
+		sqlite3_progress_handler(db, STEPS_BETWEEN_LOOKS, look, &copying);
+	}
+	int r = sql ? run(db, sql) : -ENOMEM;
+	sqlite3_progress_handler(db, 0, NULL, NULL);
 	sqlite3_free(sql);
 	if (r < 0 && (sqlite3_errcode(db) & 0xff) == SQLITE_FULL)
 		return -ENOSPC;
 	return r;
 }
 
-int anonymise(sqlite3 *db, const char *path, bool replaces)
+int anonymise(sqlite3 *db, const char *path, bool replaces, struct export_progress *progress)
 {
 	auto_free char *partial = NULL;
 	int r = is_copy(db);
@@ -394,9 +439,9 @@ int anonymise(sqlite3 *db, const char *path, bool replaces)
 	auto_close int fd = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
-	r = copy(db, partial);
+	r = copy(db, partial, progress);
 	if (r == 0)
-		r = rewrite(partial);
+		r = rewrite(partial, progress);
 	if (r == 0 && rename(partial, path) < 0)
 		r = -errno;
 	if (r < 0)

@@ -7,9 +7,11 @@
 #include <sqlite3.h>
 #include <stdbool.h>
 
+#include "report/export/export.h"
+
 /*
  * Write the copy to path, which must not be there yet unless replaces is true; what fails changes
  * nothing. Returns 0, -EEXIST, -EALREADY when the database is such a copy, -EPROTO when SQLite
- * fails (the message is db's), or another negative errno.
+ * fails (the message is db's), or another negative errno. progress: NULL: nobody looks on.
  */
-int anonymise(sqlite3 *db, const char *path, bool replaces);
+int anonymise(sqlite3 *db, const char *path, bool replaces, struct export_progress *progress);

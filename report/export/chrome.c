@@ -54,9 +54,17 @@ static const char *const events_sql[] = {
 	" JOIN process ON process.id = process_id WHERE write_interval.run_id = :run",
 };
 
-static int write_events(FILE *out, sqlite3 *db, const char *sql, int64_t run_id, const char **comma)
+/* Of the tables that may be long. */
+static const char n_events_sql[] =
+	"SELECT (SELECT count(*) FROM region WHERE run_id = :run) + (SELECT count(*) FROM mark"
+	" WHERE run_id = :run) + 2 * (SELECT count(*) FROM timeline WHERE run_id = :run) + (SELECT"
+	" count(*) FROM process_sample WHERE run_id = :run) + (SELECT count(*) FROM thread WHERE"
+	" run_id = :run)";
+
+static int write_events(FILE *out, sqlite3 *db, const char *sql,
+			const struct export_request *request, const char **comma)
 {
-	auto_statement sqlite3_stmt *stmt = report_sql_prepare(db, sql, run_id, -1);
+	auto_statement sqlite3_stmt *stmt = report_sql_prepare(db, sql, request->run_id, -1);
 	int code = SQLITE_DONE;
 
 	while (stmt && (code = statement_advance(stmt)) == SQLITE_ROW && !ferror(out)) {
@@ -66,6 +74,7 @@ static int write_events(FILE *out, sqlite3 *db, const char *sql, int64_t run_id,
 			statement_keep(db, SQLITE_NOMEM);
 		fprintf(out, "%s%s", *comma, text ? text : "{}");
 		*comma = ",\n";
+		export_row(out, request);
 	}
 	return ferror(out) ? -EIO : stmt && code == SQLITE_DONE ? 0 : -EPROTO;
 }
@@ -75,9 +84,10 @@ int export_chrome_write(FILE *out, sqlite3 *db, const struct export_request *req
 	const char *comma = "";
 	int r = 0;
 
-	fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n", out);
+	export_begin(db, request, "writing", n_events_sql);
+	fputs("{\"traceEvents\":[\n", out);
 	for (size_t i = 0; r == 0 && i < sizeof(events_sql) / sizeof(events_sql[0]); i++)
-		r = write_events(out, db, events_sql[i], request->run_id, &comma);
+		r = write_events(out, db, events_sql[i], request, &comma);
 	fputs("\n]}\n", out);
 	return ferror(out) ? -EIO : r;
 }

@@ -7,9 +7,26 @@
 #include "store/query-value.h"
 #include "store/statement.h"
 
-static int write_query(FILE *out, sqlite3_stmt *stmt, enum table_format format)
+struct watched {
+	FILE *out;
+	const struct export_request *request;
+};
+
+static void watch_row(void *user)
 {
-	const struct table_style style = { .format = format };
+	const struct watched *watched = user;
+
+	export_row(watched->out, watched->request);
+}
+
+/* The statement is ours to free. */
+static int write_query(FILE *out, sqlite3_stmt *stmt, enum table_format format,
+		       const struct export_request *request)
+{
+	struct watched watched = { out, request };
+	const struct table_style style = { .format = format,
+					   .on_row = watch_row,
+					   .context = &watched };
 	int r = stmt ? table_write(out, stmt, &style, NULL) : -EPROTO;
 
 	sqlite3_finalize(stmt);
@@ -34,11 +51,15 @@ static int write_view(FILE *out, sqlite3 *db, const struct export_request *reque
 	if (!is_there)
 		return -ESRCH;
 
-	char *sql = sqlite3_mprintf("SELECT * FROM \"%w\"%s", request->view,
-				    has_run ? " WHERE run_id = :run" : "");
+	const char *of_run = has_run ? " WHERE run_id = :run" : "";
+	char *sql = sqlite3_mprintf("SELECT * FROM \"%w\"%s", request->view, of_run);
+	char *n_sql = sqlite3_mprintf("SELECT count(*) FROM \"%w\"%s", request->view, of_run);
 	sqlite3_stmt *stmt = sql ? report_sql_prepare(db, sql, request->run_id, -1) : NULL;
+	if (n_sql)
+		export_begin(db, request, "writing", n_sql);
 	sqlite3_free(sql);
-	return write_query(out, stmt, format);
+	sqlite3_free(n_sql);
+	return write_query(out, stmt, format, request);
 }
 
 static int write_csv(FILE *out, sqlite3 *db, const struct export_request *request)
@@ -64,8 +85,9 @@ static const char heaptrack_sql[] =
 
 static int write_heaptrack(FILE *out, sqlite3 *db, const struct export_request *request)
 {
+	export_begin(db, request, "writing", EXPORT_N_SITES);
 	return write_query(out, report_sql_prepare(db, heaptrack_sql, request->run_id, -1),
-			   TABLE_CSV);
+			   TABLE_CSV, request);
 }
 
 const struct export_format export_formats[] = {

@@ -39,15 +39,19 @@ int export_folded_write(FILE *out, sqlite3 *db, const struct export_request *req
 	int r = paths_open(db, &request->paths, &paths);
 	if (r < 0)
 		return r;
-	auto_statement sqlite3_stmt *stmt = report_sql_prepare(
-		db, profile_metric_row_of(db, request->run_id, request->metric)->sql,
-		request->run_id, -1);
+	const struct profile_metric_row *metric =
+		profile_metric_row_of(db, request->run_id, request->metric);
+	auto_statement sqlite3_stmt *stmt =
+		report_sql_prepare(db, metric->sql, request->run_id, -1);
+	export_begin(db, request, "writing",
+		     metric == profile_metric_row(request->metric) ? EXPORT_N_SITES : NULL);
 
 	while (stmt && (code = statement_advance(stmt)) == SQLITE_ROW && !ferror(out)) {
 		int64_t value = (int64_t)llround(sqlite3_column_double(stmt, 1));
 		size_t n = paths_walk(paths, sqlite3_column_int64(stmt, 0), steps);
 		if (value)
 			write_path(out, paths, steps, n, value);
+		export_row(out, request);
 	}
 	return ferror(out) ? -EIO : stmt && code == SQLITE_DONE ? 0 : -EPROTO;
 }
@@ -169,6 +173,7 @@ int export_callgrind_write(FILE *out, sqlite3 *db, const struct export_request *
 	/* Source is annotated with what its own lines have: those of the program are looked at. */
 	if (wanted.paths.fold)
 		wanted.paths.fold = PATHS_PROGRAM;
+	export_begin(db, request, "adding up call paths", NULL);
 	int r = profile_open(db, &wanted, &profile);
 	if (r < 0)
 		return r;

@@ -403,10 +403,12 @@ static int find_used(struct pprof *pprof)
 	int64_t ids[PATHS_MAX_DEPTH];
 	int code = SQLITE_DONE;
 
+	export_begin(pprof->db, pprof->request, "finding places", EXPORT_N_SITES);
 	while (row && (code = statement_advance(row)) == SQLITE_ROW) {
 		size_t n = locations_of(pprof->paths, sqlite3_column_int64(row, 0), ids);
 		for (size_t i = 0; i < n; i++)
 			pprof->is_used[ids[i]] = true;
+		export_row(NULL, pprof->request);
 	}
 	return row && code == SQLITE_DONE ? 0 : -EPROTO;
 }
@@ -418,6 +420,7 @@ static int put_samples(struct pprof *pprof)
 	int64_t ids[PATHS_MAX_DEPTH];
 	int code = SQLITE_DONE;
 
+	export_begin(pprof->db, pprof->request, "writing", EXPORT_N_SITES);
 	while (row && pprof->error == 0 && (code = statement_advance(row)) == SQLITE_ROW) {
 		size_t n = locations_of(pprof->paths, sqlite3_column_int64(row, 0), ids);
 		int64_t values[N_VALUES];
@@ -427,6 +430,7 @@ static int put_samples(struct pprof *pprof)
 		protobuf_numbers(&sample, SAMPLE_LOCATION_ID, ids, n);
 		protobuf_numbers(&sample, SAMPLE_VALUE, values, N_VALUES);
 		put(pprof, PROFILE_SAMPLE, &sample);
+		export_row(NULL, pprof->request);
 	}
 	return row && (code == SQLITE_DONE || pprof->error) ? pprof->error : -EPROTO;
 }

@@ -39,7 +39,7 @@ static void write_frames(struct json *json, const struct paths *paths)
 
 /* Sites as samples; their values go into weights. Returns the sum, or a negative errno. */
 static int64_t write_samples(struct json *json, struct json *weights, const struct paths *paths,
-			     sqlite3_stmt *row)
+			     sqlite3_stmt *row, const struct export_request *request)
 {
 	struct path_step steps[PATHS_MAX_DEPTH];
 	int64_t sum = 0;
@@ -48,6 +48,7 @@ static int64_t write_samples(struct json *json, struct json *weights, const stru
 	while ((code = statement_advance(row)) == SQLITE_ROW) {
 		int64_t value = llround(sqlite3_column_double(row, 1));
 		size_t n = paths_walk(paths, sqlite3_column_int64(row, 0), steps);
+		export_row(NULL, request);
 		if (value <= 0)
 			continue;
 		json_open(json, '[');
@@ -62,9 +63,10 @@ static int64_t write_samples(struct json *json, struct json *weights, const stru
 	return code == SQLITE_DONE ? sum : -EPROTO;
 }
 
-static int write_profile(struct json *json, sqlite3 *db, const struct paths *paths, int64_t run_id,
-			 enum profile_metric metric)
+static int write_profile(struct json *json, sqlite3 *db, const struct paths *paths,
+			 const struct export_request *request, enum profile_metric metric)
 {
+	int64_t run_id = request->run_id;
 	const struct profile_metric_row *what = profile_metric_row_of(db, run_id, metric);
 	auto_statement sqlite3_stmt *row = report_sql_prepare(db, what->sql, run_id, -1);
 	auto_free char *title = profile_title(db, run_id, what->title);
@@ -77,7 +79,7 @@ static int write_profile(struct json *json, sqlite3 *db, const struct paths *pat
 	json_name(json, "samples");
 	json_open(json, '[');
 	json_open(&weights, '[');
-	int64_t sum = row ? write_samples(json, &weights, paths, row) : -EPROTO;
+	int64_t sum = row ? write_samples(json, &weights, paths, row, request) : -EPROTO;
 	json_close(json, ']');
 	json_close(&weights, ']');
 	json_name(json, "weights");
@@ -105,8 +107,9 @@ static int write_all(struct json *json, sqlite3 *db, const struct export_request
 	write_frames(json, paths);
 	json_name(json, "profiles");
 	json_open(json, '[');
+	export_begin(db, request, "gathering", "SELECT 6 * count(*) FROM site WHERE run_id = :run");
 	for (int metric = 0; r == 0 && metric < PROFILE_METRIC_COUNT; metric++)
-		r = write_profile(json, db, paths, request->run_id, (enum profile_metric)metric);
+		r = write_profile(json, db, paths, request, (enum profile_metric)metric);
 	json_close(json, ']');
 	json_close(json, '}');
 	return r;

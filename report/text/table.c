@@ -632,13 +632,18 @@ static const struct {
 	[TABLE_JSON] = { write_json_row, write_json_none, "\n]\n" },
 };
 
-static int write_stream(FILE *out, sqlite3_stmt *stmt, enum table_format format, size_t *ret_n_rows)
+static int write_stream(FILE *out, sqlite3_stmt *stmt, const struct table_style *style,
+			size_t *ret_n_rows)
 {
+	enum table_format format = style->format;
 	size_t n_rows = 0;
 	int code = 0, r = 0;
 
-	while (r == 0 && (code = statement_advance(stmt)) == SQLITE_ROW && !ferror(out))
+	while (r == 0 && (code = statement_advance(stmt)) == SQLITE_ROW && !ferror(out)) {
 		r = streams[format].row(out, stmt, n_rows++);
+		if (style->on_row)
+			style->on_row(style->context);
+	}
 	if (n_rows)
 		fputs(streams[format].tail, out);
 	else if (code == SQLITE_DONE)
@@ -650,7 +655,7 @@ static int write_stream(FILE *out, sqlite3_stmt *stmt, enum table_format format,
 int table_write(FILE *out, sqlite3_stmt *stmt, const struct table_style *style, size_t *ret_n_rows)
 {
 	size_t n_rows = 0;
-	int r = streams[style->format].row ? write_stream(out, stmt, style->format, &n_rows)
+	int r = streams[style->format].row ? write_stream(out, stmt, style, &n_rows)
 					   : table_text_write(out, stmt, style, &n_rows);
 
 	if (ret_n_rows)

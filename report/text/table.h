@@ -37,6 +37,8 @@ struct table_style {
 	size_t n_kinds;
 	unsigned width; /* that lines of text have at most; 0: as many as they need */
 	bool is_silent_when_empty; /* text: no head line over no rows */
+	void (*on_row)(void *context); /* CSV, JSON: behind each row; may be NULL */
+	void *context;
 };
 
 /* A number of bytes, of ns, or of things, rounded. */

@@ -69,6 +69,44 @@ def check_speedscope(db):
                 "bytes live at the peak", "--by chooses the one that is shown first")
 
 
+def is_number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def is_taken(event):
+    """What Perfetto's trace processor takes (importers/json/json_trace_parser_impl.cc): names are
+    texts, counters objects of numbers, slices have a length, marks a thread or none at all."""
+    named = isinstance(event["name"], str)
+    args = event.get("args", {})
+    by_kind = {
+        "M": lambda: isinstance(args["name"], str) and args["name"],
+        "X": lambda: is_number(event["ts"]) and is_number(event["dur"]) and event["dur"] >= 0 and
+        isinstance(event["pid"], int) and isinstance(event["tid"], int),
+        "i": lambda: is_number(event["ts"]) and (event["s"] == "g" or event["s"] == "t" and
+                                                 isinstance(event["tid"], int)),
+        "C": lambda: is_number(event["ts"]) and isinstance(event["pid"], int) and args and
+        all(map(is_number, args.values())),
+    }
+    return named and event["ph"] in by_kind and by_kind[event["ph"]]()
+
+
+def are_nested(events):
+    threads = collections.defaultdict(list)
+    for event in events:
+        if event["ph"] == "X":
+            begin = round(event["ts"] * 1000)
+            threads[event["tid"]].append((begin, -begin - round(event["dur"] * 1000)))
+    for spans in threads.values():
+        ends = []
+        for begin, negative_end in sorted(spans):
+            while ends and ends[-1] <= begin:
+                ends.pop()
+            if ends and -negative_end > ends[-1]:
+                return False
+            ends.append(-negative_end)
+    return True
+
+
 def check_chrome(db):
     events = json.loads(export(db, "chrome"))["traceEvents"]
     checks.that(export(db, "perfetto") == export(db, "chrome"), "perfetto is not chrome's")
@@ -80,6 +118,9 @@ def check_chrome(db):
                 f"peak: {peak}")
     checks.that(all(event["ts"] >= 0 for event in events if "ts" in event),
                 "times before the start")
+    refused = [event for event in events if not is_taken(event)]
+    checks.that(not refused, f"Perfetto would count these as failures: {refused[:3]}")
+    checks.that(are_nested(events), "slices of a thread overlap: Perfetto draws nested ones only")
 
 
 def check_tables(db):

@@ -129,6 +129,24 @@ def check_others(trace, program, folder):
         "query cuts what goes to a program")
 
 
+def check_exports(trace, folder):
+    """export says how far it is, by the rows or columns that there are, and takes the line away."""
+    path = os.path.join(folder, "exported")
+    n = whole.run([MEMSIGHT, "query", "--format", "csv", trace,
+                   "SELECT printf('%,d', count(*)) FROM allocation"]).split("\n")[1].strip('"')
+    for phases, words in [
+        ([f"writing 0 % of {n} rows"], ["--format", "csv", "--view", "allocation"]),
+        (["finding places 0 % of ", "writing 0 % of "], ["--format", "pprof"]),
+        (["adding up call paths"], ["--format", "callgrind"]),
+        (["gathering 0 % of "], ["--format", "speedscope"]),
+        (["copying ", "replacing names 0 % of ", "packing"], ["--anonymise"]),
+    ]:
+        steps = on_terminal(80, [MEMSIGHT, "export", trace, "--force", "-o", path, *words])
+        for phase in phases:
+            checks.that(f"exporting: {phase}" in steps, f"{words}: no {phase}: {steps!r}")
+        checks.that(steps.endswith("\r\033[K"), f"{words}: {steps!r}")
+
+
 def check_progress(folder):
     """record --progress says how long the trace is, as long as it is recorded."""
     command = [MEMSIGHT, "record", "--progress", "1s", "--max-size", "1G", "-o",
@@ -163,6 +181,7 @@ def main():
         check(trace, wanted)
         check_others(trace, program, folder)
         check_progress(folder)
+        check_exports(trace, folder)
     checks.end()
 
 
