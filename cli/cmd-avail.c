@@ -32,23 +32,6 @@ static int print_item(void *user, const struct avail_item *item)
 	return 0;
 }
 
-static const char *origin_of(enum option_origin origin)
-{
-	static const char *const names[] = {
-		[OPTION_UNSET] = "",
-		[OPTION_FROM_DEFAULT] = "default",
-		[OPTION_FROM_HEIMDALLR] = "Heimdallr's variable",
-		[OPTION_FROM_USER_FILE] = "~/.config/memsight.ini",
-		[OPTION_FROM_FOLDER_FILE] = "./memsight.ini",
-		[OPTION_FROM_FILE] = "series",
-		[OPTION_FROM_WORDS] = "MEMSIGHT_OPTIONS",
-		[OPTION_FROM_VARIABLE] = "variable",
-		[OPTION_FROM_LINE] = "command line",
-	};
-
-	return names[origin];
-}
-
 static void print_setting(const struct option_set *record, const struct option_row *row)
 {
 	const struct option_value *value = &record->values[row->id];
@@ -58,7 +41,7 @@ static void print_setting(const struct option_set *record, const struct option_r
 	       row->preset ? row->preset : "-");
 	if (value->origin > OPTION_FROM_DEFAULT)
 		printf(" now %s (%s%s)", now, value->of_preset ? "preset, " : "",
-		       origin_of(value->origin));
+		       option_origin_name(value->origin));
 	putchar('\n');
 }
 

@@ -154,12 +154,29 @@ struct saying {
 	const struct heimdallr *heimdallr;
 };
 
+/* Options that nobody gave who typed the command. A folder's file cannot keep itself secret. */
+static void say_files(const struct option_set *options)
+{
+	static const enum option_origin files[] = { OPTION_FROM_FOLDER_FILE,
+						    OPTION_FROM_USER_FILE };
+	bool is_quiet = option_flag(options, OPTION_QUIET);
+	bool is_said = is_quiet && option_origin(options, OPTION_QUIET) == OPTION_FROM_FOLDER_FILE;
+	char text[512];
+
+	for (size_t i = 0; (!is_quiet || is_said) && i < sizeof(files) / sizeof(*files); i++) {
+		option_words_from(options, files[i], text, sizeof(text));
+		if (*text)
+			cmd_warn("options of %s:%s", option_origin_name(files[i]), text);
+	}
+}
+
 static void say_start(void *user, const struct run_start *start)
 {
 	const struct saying *saying = user;
 	const char *heap = option_text(saying->options, OPTION_HEAP);
 	const char *obeyed = saying->heimdallr->obeyed;
 
+	say_files(saying->options);
 	if (option_flag(saying->options, OPTION_QUIET))
 		return;
 	cmd_warn("recording %s (pid %d) to %s: %s%s%s%s%s", start->program, (int)start->pid,

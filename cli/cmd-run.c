@@ -21,7 +21,7 @@
 #include "series/execute.h"
 
 /* What the series says itself, of each run. */
-static const char *const own[] = { "output", "dir", "force", "report", "quiet", "help" };
+static const char *const own[] = { "output", "dir", "force", "report-on-exit", "quiet", "help" };
 
 /*
  * Begin a set of `record` with its defaults and variables, without a command. 0 or a negative

@@ -115,21 +115,11 @@ static void warn_unread(const struct config_file files[CONFIG_COUNT])
 /* Which options a preset stands for, of which some may have been given otherwise. */
 static void print_preset(const struct option_set *options)
 {
-	char text[512] = "";
-	size_t n = 0;
+	char text[512];
 
-	for (int id = 0; id < OPTION_COUNT && n < sizeof(text); id++) {
-		const struct option_value *value = &options->values[id];
-		const char *name = option_row((enum option_id)id)->name;
-
-		if (value->of_preset && option_row((enum option_id)id)->type == OPTION_FLAG)
-			n += (size_t)snprintf(text + n, sizeof(text) - n, " --%s", name);
-		else if (value->of_preset)
-			n += (size_t)snprintf(text + n, sizeof(text) - n, " --%s=%s", name,
-					      value->text);
-	}
+	option_words_from(options, OPTION_UNSET, text, sizeof(text));
 	cmd_warn("preset %s:%s", option_choice_name(option_choice(options, OPTION_PRESET)),
-		 n ? text : " all given");
+		 *text ? text : " all given");
 }
 
 static int run_command(enum command_id command, int n_args, char **argv)

@@ -190,5 +190,15 @@ const char *const *option_texts(const struct option_set *options,
 uint32_t option_words(const struct option_set *options, enum option_id id); /* bit i: i-th choice */
 enum option_origin option_origin(const struct option_set *options, enum option_id id);
 
+/* As people know it: "./memsight.ini", "command line" ... */
+const char *option_origin_name(enum option_origin origin);
+
+/*
+ * Write the options that a preset gave (OPTION_UNSET), or that came from an origin without one, as
+ * " --freq=22 --quiet"; cut to n_bytes.
+ */
+void option_words_from(const struct option_set *options, enum option_origin origin, char *text,
+		       size_t n_bytes);
+
 /* Name of a CHOICE value, as on the command line. */
 const char *option_choice_name(enum option_choice choice);

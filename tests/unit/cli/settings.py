@@ -13,8 +13,9 @@ TABLE = pathlib.Path(sys.argv[2]).read_text()
 # What a file that anybody may have put into a folder must never set: each writes, overwrites, runs
 # or shows something, or makes the other ones do so.
 DANGEROUS = [
-    ("record", "output"), ("record", "dir"), ("record", "force"), ("record", "report"),
-    ("record", "archive"), ("record", "heap"), ("record", "buffers"), ("record", "private"),
+    ("record", "output"), ("record", "dir"), ("record", "force"),
+    ("record", "report-on-exit"), ("record", "archive"), ("record", "heap"),
+    ("record", "buffers"), ("record", "private"),
     ("run", "output"), ("run", "modes"), ("run", "executor"), ("run", "sbatch-args"),
     ("run", "log"), ("run", "retry"), ("analyze", "output"), ("analyze", "perf-data"),
     ("archive", "output"), ("report", "sysroot"), ("report", "debug-dir"), ("report", "symbols"),
@@ -77,6 +78,18 @@ class Files(Folder):
         rows = self.memsight("report", "mine.mst", "--sites").stdout.splitlines()
         self.assertEqual(len(rows), 2, rows)
         self.assertIn(",", rows[0])
+
+    def test_a_recording_says_what_files_changed_in_it(self):
+        self.write(self.config, "[record]\nstacks = fp\n")
+        self.write(self.folder, "[record]\nsource = none\nfreq = 22\n[report]\nlimit = 1\n")
+        said = self.memsight("record", "-o", "a.mst", "--freq", "44", "true").stderr
+        self.assertIn("options of ./memsight.ini: --source=none\n", said)
+        self.assertIn("options of ~/.config/memsight.ini: --stacks=fp\n", said)
+        self.assertEqual(self.memsight("record", "-q", "-o", "b.mst", "true").stderr, "")
+        self.write(self.folder, "[record]\nquiet = yes\npreset = leaks\n")
+        said = self.memsight("record", "-o", "c.mst", "true").stderr
+        self.assertRegex(said, r"options of \./memsight\.ini:.* --quiet")
+        self.assertNotIn("recording", said)
 
     def test_files_can_be_left_out(self):
         self.write(self.folder, "[record]\nfreq = 22\n")
