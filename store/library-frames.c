@@ -10,17 +10,31 @@ static const struct {
 } libraries[] = {
 #define LIBRARY(file, source, function) { file, source, function },
 #define ALLOCATES(part)
+#define SILENT(name)
 #include "schemas/library-frames.def"
 #undef LIBRARY
 #undef ALLOCATES
+#undef SILENT
 };
 
 static const char *const allocating[] = {
 #define LIBRARY(file, source, function)
 #define ALLOCATES(part) part,
+#define SILENT(name)
 #include "schemas/library-frames.def"
 #undef LIBRARY
 #undef ALLOCATES
+#undef SILENT
+};
+
+static const char *const silent[] = {
+#define LIBRARY(file, source, function)
+#define ALLOCATES(part)
+#define SILENT(name) name,
+#include "schemas/library-frames.def"
+#undef LIBRARY
+#undef ALLOCATES
+#undef SILENT
 };
 
 /* ---- Names ---- */
@@ -224,6 +238,14 @@ bool frame_allocates(const char *function)
 		if (strcasestr(function, allocating[i]))
 			return true;
 	return strcmp(function, "new") == 0;
+}
+
+bool frame_is_silent(const char *name)
+{
+	for (size_t i = 0; i < sizeof(silent) / sizeof(silent[0]); i++)
+		if (matches(silent[i], name))
+			return true;
+	return false;
 }
 
 enum frame_owner frame_owner(const char *function, const char *source, const char *file)

@@ -22,6 +22,12 @@ enum frame_owner frame_owner(const char *function, const char *source, const cha
 bool frame_allocates(const char *function);
 
 /*
+ * Whether a library's function, by its name as reports show it, says only that memory was asked
+ * for: "allocator::allocate", and no "allocate_rows".
+ */
+bool frame_is_silent(const char *name);
+
+/*
  * Whether a function of a frame is a library's: what is further in than the program's innermost
  * function of the frame is. depth: its frame_line.depth; user_depth: frame.user_depth, negative
  * where that is NULL.

@@ -86,6 +86,24 @@ static void drop_all(char *name, const char *part)
 		memmove(at, at + n, strlen(at + n) + 1);
 }
 
+/* "pthread_create_2_1": since which version of the C library it does what it does. */
+static void drop_version(char *name)
+{
+	size_t n = strlen(name), n_numbers = 0;
+
+	while (n > 1 && isdigit((unsigned char)name[n - 1])) {
+		size_t n_digits = 1;
+		while (n_digits < n && isdigit((unsigned char)name[n - 1 - n_digits]))
+			n_digits++;
+		if (n_digits == n || name[n - 1 - n_digits] != '_')
+			break;
+		n -= n_digits + 1;
+		n_numbers++;
+	}
+	if (n_numbers >= 2 && n > 0)
+		name[n] = '\0';
+}
+
 /* "std::__cxx11::basic_string::_M_create" is "string::_M_create". */
 static void library_name(const char *function, char ret_name[FRAME_NAME_BYTES])
 {
@@ -98,21 +116,17 @@ static void library_name(const char *function, char ret_name[FRAME_NAME_BYTES])
 		if (strncmp(ret_name, kept[i], strlen(kept[i])) == 0)
 			memmove(ret_name, ret_name + strlen(kept[i]),
 				strlen(ret_name + strlen(kept[i])) + 1);
+	drop_version(ret_name);
 	for (size_t i = 0; i < sizeof(spaces) / sizeof(*spaces); i++)
 		drop_all(ret_name, spaces[i]);
 	if (strncmp(ret_name, "basic_string::", 14) == 0)
 		drop_all(ret_name, "basic_");
 }
 
-static bool is_allocator(const char *name)
+/* Also what is no name of a function: "(in libc.so.6)". */
+static bool is_silent(const char *name)
 {
-	static const char *const begins[] = { "operator new",	 "allocator",	   "allocate",
-					      "__new_allocator", "__alloc_traits", "__allocat" };
-
-	for (size_t i = 0; i < sizeof(begins) / sizeof(*begins); i++)
-		if (strncmp(name, begins[i], strlen(begins[i])) == 0)
-			return true;
-	return *name == '\0' || *name == '(';
+	return *name == '\0' || *name == '(' || frame_is_silent(name);
 }
 
 /* A name of C++ with a part that the standard keeps for libraries. */
@@ -128,7 +142,7 @@ static bool is_inside(const char *name)
 
 bool site_names_library(const char *name)
 {
-	return !is_allocator(name) && !is_inside(name);
+	return !is_silent(name) && !is_inside(name);
 }
 
 static void fold(struct naming *naming, const char *function)
@@ -142,7 +156,7 @@ static void fold(struct naming *naming, const char *function)
 			 function + strlen(behind));
 	else if (function)
 		library_name(function, name);
-	if (is_allocator(name))
+	if (is_silent(name))
 		return;
 	if (!folded->innermost[0])
 		strcpy(folded->innermost, name);

@@ -3,6 +3,7 @@
 #include <check.h>
 #include <string.h>
 
+#include "report/text/site-name.h"
 #include "store/library-frames.h"
 #include "tests/support/suite.h"
 
@@ -36,6 +37,44 @@ START_TEST(a_plain_name_has_neither_arguments_nor_parameters)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		frame_plain_name(cases[i].name, "<>", plain);
 		ck_assert_str_eq(plain, cases[i].plain);
+	}
+}
+END_TEST
+
+START_TEST(only_a_librarys_allocator_says_nothing)
+{
+	static const char *const silent[] = {
+		"operator new[]",	"allocator::allocate",	     "allocator_traits::allocate",
+		"__alloc_traits::_S_x", "__new_allocator::allocate", "allocate_shared"
+	};
+	static const char *const telling[] = { "allocate_rows", "allocators_of",     "make_shared",
+					       "xmalloc",	"vector::push_back", "" };
+
+	for (size_t i = 0; i < sizeof(silent) / sizeof(*silent); i++)
+		ck_assert_msg(frame_is_silent(silent[i]), "%s", silent[i]);
+	for (size_t i = 0; i < sizeof(telling) / sizeof(*telling); i++)
+		ck_assert_msg(!frame_is_silent(telling[i]), "%s", telling[i]);
+}
+END_TEST
+
+START_TEST(a_librarys_name_is_the_one_that_programs_call)
+{
+	static const struct {
+		const char *name, *shown;
+	} cases[] = {
+		{ "__pthread_create_2_1", "pthread_create" },
+		{ "std::__cxx11::basic_string<char>::_M_create(unsigned long&)",
+		  "string::_M_create" },
+		{ "_IO_puts", "puts" },
+		{ "step_2", "step_2" },
+		{ "_2_1", "_2_1" },
+		{ "21", "21" },
+	};
+	char shown[FRAME_NAME_BYTES];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		site_plain_name(cases[i].name, true, shown);
+		ck_assert_str_eq(shown, cases[i].shown);
 	}
 }
 END_TEST
@@ -221,6 +260,8 @@ int main(void)
 
 	tcase_add_checked_fixture(tcase, setup, NULL);
 	tcase_add_test(tcase, a_plain_name_has_neither_arguments_nor_parameters);
+	tcase_add_test(tcase, only_a_librarys_allocator_says_nothing);
+	tcase_add_test(tcase, a_librarys_name_is_the_one_that_programs_call);
 	tcase_add_test(tcase, a_longer_name_is_cut);
 	tcase_add_test(tcase, the_table_says_whose_a_call_is);
 	tcase_add_test(tcase, the_innermost_function_of_the_program_names_a_frame);

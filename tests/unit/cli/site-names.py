@@ -39,6 +39,8 @@ def expected(lines):
     yield f"read_all {at[13]}{main}"
     for number in (15, 16):
         yield f"main {at[number]} › grab"
+    for number in (17, 18):
+        yield f"main {at[number]} › allocate_row"
     for number in (2, 3, 4):
         yield f"alloc_tables {at[number]}{main}"
     yield f"Index<>::add {at[5]} › map::operator[]"
@@ -79,6 +81,12 @@ def check_numbers(trace):
                 f"--full-names: {full[:3]}")
 
 
+def check_export(trace):
+    """Formats of other programs end in the same call."""
+    text = whole.run([MEMSIGHT, "export", trace, "--format", "folded"])
+    checks.that(re.search(r"(?m)^main;allocate_row 80001$", text), f"folded: {text}")
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="memsight-test-") as folder:
         for level in ["-O0", "-O1", "-O2"]:
@@ -89,6 +97,7 @@ def main():
             whole.run([MEMSIGHT, "record", "-q", "-o", trace, "--", program])
             check(trace, level)
             check_numbers(trace)
+            check_export(trace)
     checks.end()
 
 

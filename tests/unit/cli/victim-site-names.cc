@@ -39,6 +39,12 @@ extern "C" __attribute__((noinline)) void *grab(size_t n)
 	return block;
 }
 
+// A name like one of C++'s own allocators.
+extern "C" __attribute__((noinline)) void *allocate_row(size_t n)
+{
+	return seen(xmalloc(n));
+}
+
 // The type of an allocator, and one caller: it is meant itself.
 extern "C" __attribute__((noinline)) void *read_all(size_t n)
 {
@@ -104,7 +110,7 @@ int main()
 {
 	Index<std::string, std::pair<int, Node>> index;
 	std::vector<std::shared_ptr<Node>> nodes;
-	void *tables[3], *blocks[4], *grabbed[3];
+	void *tables[3], *blocks[4], *grabbed[5];
 	char *filled[3];
 
 	alloc_tables(tables);
@@ -122,6 +128,8 @@ int main()
 	grabbed[0] = grab(40001); // 15
 	grabbed[1] = grab(40002); // 16
 	grabbed[2] = read_all(40003);
+	grabbed[3] = allocate_row(80001); // 17
+	grabbed[4] = allocate_row(80002); // 18
 	seen(grabbed);
 	seen(filled);
 	for (void *block : grabbed)
