@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 
@@ -48,11 +49,41 @@ def pandas(code, _):
     return [sys.executable, "-c", code] if importlib.util.find_spec("pandas") else None
 
 
-def clickhouse(code, _):
+# Debian's ClickHouse has no `local`: a server of our own, as little as it takes.
+CLICKHOUSE = """<yandex>
+<logger><level>error</level><errorlog>{0}/ch.err</errorlog></logger>
+<listen_host>127.0.0.1</listen_host><tcp_port>{1}</tcp_port>
+<path>{0}/ch/</path><tmp_path>{0}/ch/tmp/</tmp_path><user_files_path>{0}/</user_files_path>
+<mark_cache_size>1048576</mark_cache_size>
+<users_config>{0}/ch.xml</users_config>
+<default_profile>default</default_profile><default_database>default</default_database>
+<profiles><default/></profiles><quotas><default/></quotas>
+<users><default><password/><networks><ip>127.0.0.1</ip></networks><profile>default</profile>
+<quota>default</quota></default></users>
+</yandex>
+"""
+
+
+def clickhouse_server(code, folder):
+    """A command that starts a server, asks it once, and ends it."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with open(os.path.join(folder, "ch.xml"), "w", encoding="utf-8") as file:
+        file.write(CLICKHOUSE.format(folder, port))
+    script = ('clickhouse-server --config-file=ch.xml >ch.out 2>&1 & server=$!; n=0;'
+              f' until clickhouse-client --port {port} --host 127.0.0.1 --query "$1" 2>ch.say;'
+              ' do n=$((n+1)); [ $n -lt 100 ] && kill -0 $server || { cat ch.say ch.out; break; };'
+              ' sleep 0.2; done; kill $server; wait $server; :')
+    return ["sh", "-c", script, "sh", code]
+
+
+def clickhouse(code, folder):
     for name in ["clickhouse-local", "clickhouse"]:
         if shutil.which(name):
             return [name, *(["local"] if name == "clickhouse" else []), "--query", code]
-    return None
+    there = shutil.which("clickhouse-server") and shutil.which("clickhouse-client")
+    return clickhouse_server(code, folder) if there else None
 
 
 COMMANDS = {
