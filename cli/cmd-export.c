@@ -97,6 +97,18 @@ static int write_stdout(sqlite3 *db, const struct export_format *format,
 	return r == 0 && fflush(stdout) != 0 ? -errno : r;
 }
 
+static int fail_view(sqlite3 *db, const struct option_set *options)
+{
+	const char *view = option_text(options, OPTION_VIEW);
+	auto_free char *meant = database_nearest(db, DATABASE_TABLES, view);
+
+	if (meant)
+		return cmd_fail("%s has no table or view %s; did you mean %s?",
+				options->operands[0], view, meant);
+	return cmd_fail("%s has no table or view %s; docs/database.md names them",
+			options->operands[0], view);
+}
+
 static int complain(sqlite3 *db, const struct option_set *options, int error)
 {
 	const char *path = option_text(options, OPTION_EXPORT_FILE);
@@ -106,8 +118,7 @@ static int complain(sqlite3 *db, const struct option_set *options, int error)
 	if (error == -EPROTO)
 		return cmd_fail("%s: %s", options->operands[0], statement_message(db));
 	if (error == -ESRCH)
-		return cmd_fail("%s has no table or view %s; docs/database.md names them",
-				options->operands[0], option_text(options, OPTION_VIEW));
+		return fail_view(db, options);
 	if (error == -ENOSPC)
 		return cmd_fail("cannot write %s: the disk is full; -o names another place",
 				path ? path : "the export");

@@ -8,9 +8,7 @@
 
 #include "cli/database.h"
 #include "common/cleanup.h"
-#include "common/parse.h"
 #include "report/report.h"
-#include "store/query-value.h"
 #include "store/statement.h"
 
 /* What SQLite says of a name that is not there, and where those that are there stand. */
@@ -18,32 +16,12 @@ static const struct unknown {
 	const char *begin;
 	const char *names_sql;
 } unknowns[] = {
-	{ "no such table: ", "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')" },
+	{ "no such table: ", DATABASE_TABLES },
 	{ "no such column: ",
 	  "SELECT DISTINCT columns.name FROM sqlite_master AS tables,"
 	  " pragma_table_info(tables.name) AS columns WHERE tables.type IN ('table', 'view')" },
 	{ "no such function: ", "SELECT DISTINCT name FROM pragma_function_list" },
 };
-
-/* The name of a list that is nearest to a word, allocated; NULL: none is. */
-static char *find_nearest(sqlite3 *db, const char *names_sql, const char *word)
-{
-	auto_statement sqlite3_stmt *row = report_sql_prepare(db, names_sql, 0, -1);
-	struct parse_nearest nearest = { .word = word };
-	auto_free char *kept = NULL;
-
-	while (row && statement_advance(row) == SQLITE_ROW) {
-		const char *name = statement_string(row, 0);
-		parse_nearest_offer(&nearest, name);
-		if (nearest.name != name)
-			continue;
-		free(kept);
-		nearest.name = kept = strdup(name);
-		if (!kept)
-			break;
-	}
-	return steal_ptr(&kept);
-}
 
 static int fail_query(sqlite3 *db)
 {
@@ -55,7 +33,7 @@ static int fail_query(sqlite3 *db)
 			continue;
 		const char *dot = strrchr(message + n, '.');
 		const char *word = dot ? dot + 1 : message + n;
-		auto_free char *meant = find_nearest(db, unknowns[i].names_sql, word);
+		auto_free char *meant = database_nearest(db, unknowns[i].names_sql, word);
 		if (meant)
 			return cmd_fail("query: %s; did you mean %s?", message, meant);
 		return cmd_fail("query: %s; docs/database.md lists what is there", message);

@@ -12,8 +12,10 @@
 #include "cli/cmd.h"
 #include "cli/options/symbol-options.h"
 #include "common/cleanup.h"
+#include "common/parse.h"
 #include "report/report.h"
 #include "store/heatmap/heatmap.h"
+#include "store/query-value.h"
 #include "store/statement.h"
 
 #define DEFAULT_COLUMNS 100 /* of what is no terminal */
@@ -124,14 +126,43 @@ int database_open_drawn(const char *path, const struct option_set *options, stru
 	return r < 0 ? cmd_fail_db(beside, r) : hand_over(path, db, ret_db);
 }
 
+char *database_nearest(sqlite3 *db, const char *names_sql, const char *word)
+{
+	auto_statement sqlite3_stmt *row = report_sql_prepare(db, names_sql, 0, -1);
+	struct parse_nearest nearest = { .word = word };
+	auto_free char *kept = NULL;
+
+	while (row && statement_advance(row) == SQLITE_ROW) {
+		const char *name = statement_string(row, 0);
+		parse_nearest_offer(&nearest, name);
+		if (nearest.name != name)
+			continue;
+		free(kept);
+		nearest.name = kept = strdup(name);
+		if (!kept)
+			break;
+	}
+	return steal_ptr(&kept);
+}
+
+/* Also of a command's other database. */
+static int fail_run(sqlite3 *db, const char *path, const char *run)
+{
+	auto_free char *meant = database_nearest(db, DATABASE_RUNS, run);
+
+	if (meant)
+		return cmd_fail("%s: no run is called %s; did you mean %s?", path, run, meant);
+	return cmd_fail("%s: no run is called %s; `memsight report %s --list' names them", path,
+			run, path);
+}
+
 int database_find_run(sqlite3 *db, const char *path, const char *selector, int64_t *ret_run_id)
 {
 	switch (report_run_find(db, selector, ret_run_id)) {
 	case 0:
 		return CMD_DONE;
 	case -ENOENT:
-		return cmd_fail("%s: no run is called %s; `memsight report %s --list' names them",
-				path, selector, path);
+		return fail_run(db, path, selector);
 	case -ENODATA:
 		return cmd_fail("%s: the database holds no run", path);
 	default:
@@ -211,8 +242,7 @@ int database_open_side(const char *operand, const struct option_set *options,
 	side->runs.db = db_handle(side->db);
 	int r = diff_runs(side->runs.db, side->run, &side->runs.runs, &side->runs.n_runs);
 	if (r == -ENOENT)
-		return cmd_fail("%s: no run is called %s; `memsight report %s --list' names them",
-				side->path, side->run, side->path);
+		return fail_run(side->runs.db, side->path, side->run);
 	if (r == -ENODATA)
 		return cmd_fail("%s: the database holds no run", side->path);
 	if (r == -ENOMEM)

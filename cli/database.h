@@ -36,6 +36,16 @@ int database_open_early(const char *path, const struct option_set *options,
 /* The same for who draws: a trace's database gets its pictures, once, if they can be stored. */
 int database_open_drawn(const char *path, const struct option_set *options, struct db **ret_db);
 
+/* The names of tables and views, and those that a run may be called by. */
+#define DATABASE_TABLES "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
+#define DATABASE_RUNS                                                                              \
+	"SELECT DISTINCT program FROM run UNION SELECT DISTINCT program || '.' || mode FROM run"
+
+/*
+ * The name of a query's first column that is nearest to a mistyped word, allocated; NULL: none is.
+ */
+char *database_nearest(sqlite3 *db, const char *names_sql, const char *word);
+
 /*
  * The run that --run names (report_run_find()); path is what the user called the database. Says
  * what is wrong in one line and returns an exit status (CMD_DONE with *ret_run_id).

@@ -250,12 +250,38 @@ int check_write_junit(FILE *out, const struct check_results *results, const char
 	return r < 0 ? r : stream_verdict(out);
 }
 
-/* Files are named from the folder of the checkout, where the command runs. */
-static const char *name_from_here(const char *file, const char *here)
+/* "/src/build/../app.c" is "/src/app.c": ninja's compilers name files from the build folder. */
+static void drop_detours(char *path)
+{
+	char *to = path;
+
+	for (const char *from = path; *from;) {
+		size_t n = 1 + strcspn(from + 1, "/");
+		bool is_up = n == 3 && strncmp(from, "/..", n) == 0;
+
+		if (is_up)
+			while (to > path && *--to != '/')
+				;
+		else if (n != 2 || strncmp(from, "/.", n) != 0) {
+			memmove(to, from, n);
+			to += n;
+		}
+		from += n;
+	}
+	*to = '\0';
+}
+
+/* Files are named from the folder of the checkout, where the command runs. Allocated. */
+static char *name_from_here(const char *file, const char *here)
 {
 	size_t n = here ? strlen(here) : 0;
+	char *name = strdup(file);
 
-	return n > 1 && strncmp(file, here, n) == 0 && file[n] == '/' ? file + n + 1 : file;
+	if (name && *name == '/')
+		drop_detours(name);
+	if (name && n > 1 && strncmp(name, here, n) == 0 && name[n] == '/')
+		memmove(name, name + n + 1, strlen(name + n + 1) + 1);
+	return name;
 }
 
 static int write_annotation(FILE *out, const struct check_result *result, const char *name,
@@ -270,9 +296,12 @@ static int write_annotation(FILE *out, const struct check_result *result, const 
 		if (result->places[i].file)
 			place = &result->places[i];
 	fputs("::error ", out);
-	if (place) {
+	auto_free char *file = place ? name_from_here(place->file, here) : NULL;
+	if (place && !file)
+		return -ENOMEM;
+	if (file) {
 		fputs("file=", out);
-		write_escaped(out, name_from_here(place->file, here), property_escapes);
+		write_escaped(out, file, property_escapes);
 		fprintf(out, ",line=%" PRId64 ",", place->line);
 	}
 	fputs("title=memsight check ", out);

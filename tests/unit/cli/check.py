@@ -144,6 +144,8 @@ def check_forms(folder, leaking):
     lines = text.splitlines()
     checks.that(len(lines) == 1 and lines[0].startswith("::error file=") and ",line=" in lines[0]
                 and "%0A" in lines[0], text)
+    file = lines[0].split("file=")[1].split(",")[0]
+    checks.that("/.." not in file and os.path.exists(file), f"a detour in a file's name: {file}")
     checks.that(check(leaking, "--max-leaked", "1M", "--format", "github")[:2] == (0, ""),
                 "annotations of what is kept")
 

@@ -65,6 +65,12 @@ def check_names(trace):
         done = subprocess.run([MEMSIGHT, "query", trace, sql], stderr=subprocess.PIPE, text=True,
                               env=whole.environment(), check=False)
         checks.that(done.returncode == 1 and says in done.stderr, f"{sql}: {done.stderr}")
+    for words, says in [
+        (["export", trace, "--format", "csv", "--view", "timelin"], "did you mean timeline?"),
+        (["report", trace, "--run", "gerp.default"], "did you mean grep.default?"),
+    ]:
+        done = whole.Outcome([MEMSIGHT, *words])
+        checks.that(done.status == 1 and says in done.messages, f"{words}: {done.messages}")
 
 
 def main():
