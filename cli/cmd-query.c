@@ -34,7 +34,8 @@ static int fail_query(sqlite3 *db)
 		const char *dot = strrchr(message + n, '.');
 		const char *word = dot ? dot + 1 : message + n;
 		auto_free char *meant = database_nearest(db, unknowns[i].names_sql, word);
-		if (meant)
+		/* There may be such a column, in a table that the statement does not read. */
+		if (meant && strcasecmp(meant, word) != 0)
 			return cmd_fail("query: %s; did you mean %s?", message, meant);
 		return cmd_fail("query: %s; docs/database.md lists what is there", message);
 	}

@@ -175,11 +175,14 @@ static void say_start(void *user, const struct run_start *start)
 	const struct saying *saying = user;
 	const char *heap = option_text(saying->options, OPTION_HEAP);
 	const char *obeyed = saying->heimdallr->obeyed;
+	char more[48] = "";
 
 	say_files(saying->options);
 	if (option_flag(saying->options, OPTION_QUIET))
 		return;
-	cmd_warn("recording %s (pid %d) to %s: %s%s%s%s%s", start->program, (int)start->pid,
+	if (start->n_more)
+		snprintf(more, sizeof(more), " and %zu more", start->n_more);
+	cmd_warn("recording %s (pid %d%s) to %s: %s%s%s%s%s", start->program, (int)start->pid, more,
 		 start->output, start->sources, heap ? "; heap " : "", heap ? heap : "",
 		 *obeyed ? "; set by " : "", obeyed);
 }
@@ -442,13 +445,14 @@ static int read_time(const struct option_set *options, enum option_id id, uint64
 
 #define ATTACH_PROGRESS_NS UINT64_C(10000000000)
 
-/* text says which process, command[0] what it should run (NULL: anything). The exit status. */
+/* text says which processes, command[0] what each should run (NULL: any). The exit status. */
 static int attach_to(const char *text, char **command, const struct option_set *options)
 {
 	const struct heimdallr none = { .n = 0 };
 	struct run_options run = record_options_of(options);
 	struct attach_wish wish = { .text = text, .rank = -1, .command = command[0] };
 	char message[ATTACH_MESSAGE_BYTES];
+	auto_free pid_t *pids = NULL;
 
 	/* What a process can be given only before it starts. */
 	run.command = NULL;
@@ -460,8 +464,9 @@ static int attach_to(const char *text, char **command, const struct option_set *
 		run.progress_ns = ATTACH_PROGRESS_NS;
 	if (option_origin(options, OPTION_RANK) > OPTION_FROM_DEFAULT)
 		wish.rank = (int64_t)option_number(options, OPTION_RANK);
-	if (attach_find(&wish, &run.attach_pid, message) < 0)
+	if (attach_find(&wish, &pids, &run.n_attach, message) < 0)
 		return cmd_fail("%s", message);
+	run.attach_pids = pids;
 	return record_run(&run, options, &none);
 }
 
@@ -490,17 +495,12 @@ int cmd_attach(const struct option_set *options)
 	return attach_to(options->operands[0], options->operands + 1, options);
 }
 
-int cmd_detach(const struct option_set *options)
+static int detach(pid_t pid, uint64_t timeout_ns, const struct option_set *options)
 {
-	const struct attach_wish wish = { .text = options->operands[0], .rank = -1 };
 	char message[ATTACH_MESSAGE_BYTES];
 	struct attach_outcome outcome;
-	uint64_t timeout_ns;
-	pid_t pid;
 
-	if (read_time(options, OPTION_ATTACH_TIMEOUT, &timeout_ns) != CMD_DONE)
-		return CMD_USAGE;
-	if (attach_find(&wish, &pid, message) < 0 || attach_check(pid, message) < 0)
+	if (attach_check(pid, message) < 0)
 		return cmd_fail("%s", message);
 	if (!attach_has_library(pid))
 		return cmd_fail("memsight is not attached to process %d", (int)pid);
@@ -512,4 +512,25 @@ int cmd_detach(const struct option_set *options)
 			 (int)pid, outcome.n_slots, outcome.n_threads,
 			 (double)outcome.stood_ns / 1e6);
 	return CMD_DONE;
+}
+
+int cmd_detach(const struct option_set *options)
+{
+	const struct attach_wish wish = { .text = options->operands[0], .rank = -1 };
+	char message[ATTACH_MESSAGE_BYTES];
+	auto_free pid_t *pids = NULL;
+	int status = CMD_DONE;
+	uint64_t timeout_ns;
+	size_t n;
+
+	if (read_time(options, OPTION_ATTACH_TIMEOUT, &timeout_ns) != CMD_DONE)
+		return CMD_USAGE;
+	if (attach_find(&wish, &pids, &n, message) < 0)
+		return cmd_fail("%s", message);
+	for (size_t i = 0; i < n; i++) {
+		int own = detach(pids[i], timeout_ns, options);
+
+		status = own == CMD_DONE ? status : own;
+	}
+	return status;
 }

@@ -139,13 +139,13 @@ static int add_new_threads(struct pmu_event_set *set, const char *path, struct t
 	return r < 0 ? r : n_new;
 }
 
-int pmu_event_set_add_threads(struct pmu_event_set *set, pid_t pid)
+int pmu_event_set_add_threads(struct pmu_event_set *set, pid_t pid, bool has_first)
 {
 	struct task_list list = { NULL, 0 };
 	char path[64];
 	int r = grow_array_of(&list.tids, 0, 1, sizeof(*list.tids));
 
-	if (r == 0)
+	if (r == 0 && has_first)
 		list.tids[list.n++] = pid;
 	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
 	for (int n_new = 1; r == 0 && n_new > 0; r = n_new < 0 ? n_new : 0)

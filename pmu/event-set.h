@@ -44,11 +44,11 @@ int pmu_event_set_open(const struct perf_event_attr *attr, pid_t pid, uint32_t r
 		       struct pmu_event_set *ret_set, struct pmu_refusal *ret_refusal);
 
 /*
- * Add the other threads of a process that runs already, until no new one is found: what inherits
- * begins with the thread that it was opened on. Of a set of one rung. Returns 0 or a negative
- * errno; the set is as it was then.
+ * Add the threads of a process that runs already, until no new one is found: what inherits begins
+ * with the thread that it was opened on. has_first: the set was opened on its first thread. Of a set
+ * of one rung. Returns 0 or a negative errno; the set has none but its first thread then.
  */
-int pmu_event_set_add_threads(struct pmu_event_set *set, pid_t pid);
+int pmu_event_set_add_threads(struct pmu_event_set *set, pid_t pid, bool has_first);
 
 /*
  * Map a ring for each event of a set that was opened. ring_bytes as there; notes tell of halving.

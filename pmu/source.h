@@ -37,6 +37,8 @@ enum access_mode {
 struct access_options {
 	pid_t pid; /* whose threads and later children; still stopped, so nothing is missed */
 	bool is_running; /* pid runs already: its other threads, too. Not of hardware sources */
+	const pid_t *more_pids; /* with is_running: further processes, all of their threads */
+	size_t n_more_pids;
 	bool enable_on_exec; /* begin at its next exec; otherwise with pmu_stream_enable() */
 	uint64_t freq_hz; /* of timed sources, at most 100,000; 0: PMU_DEFAULT_FREQ_HZ */
 	uint64_t period; /* in the source's unit, instead of freq_hz; 0: by freq_hz or the source */

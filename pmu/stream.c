@@ -123,7 +123,9 @@ int pmu_event_stream_open(const struct access_source *source, const struct acces
 	if (r < 0)
 		return r;
 	if (options->is_running)
-		r = pmu_event_set_add_threads(&stream->set, options->pid);
+		r = pmu_event_set_add_threads(&stream->set, options->pid, true);
+	for (size_t i = 0; r == 0 && i < options->n_more_pids; i++)
+		r = pmu_event_set_add_threads(&stream->set, options->more_pids[i], false);
 	if (r < 0)
 		*ret_refusal = (struct pmu_refusal){
 			.error = -r,

@@ -1,4 +1,4 @@
-/* What a recording of a process that was attached to ends by. */
+/* What a recording of processes that were attached to ends by. */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -7,36 +7,41 @@
 #include "common/cleanup.h"
 #include "runner/collector.h"
 
-int collector_watch_attacher(struct collector *collector)
+int collector_watch_attachers(struct collector *collector)
 {
-	struct epoll_event event = { .events = EPOLLIN,
-				     .data.u64 = collector_tag(COLLECTOR_ATTACHER, 0) };
+	for (size_t i = 0; i < collector->n_attached; i++) {
+		struct epoll_event event = {
+			.events = EPOLLIN,
+			.data.u64 = collector_tag(COLLECTOR_ATTACHER, (uint32_t)i),
+		};
 
-	if (collector->options->duration_ns)
-		collector->leave_ns = collector->command_begin_ns + collector->options->duration_ns;
-	return epoll_ctl(collector->epoll_fd, EPOLL_CTL_ADD, collector->attacher->fd, &event) < 0
-		       ? -errno
-		       : 0;
+		if (epoll_ctl(collector->epoll_fd, EPOLL_CTL_ADD,
+			      collector->attached[i].attacher.fd, &event) < 0)
+			return -errno;
+	}
+	return 0;
 }
 
-void collector_hear_attacher(struct collector *collector)
+void collector_hear_attacher(struct collector *collector, size_t i)
 {
+	struct attached *attached = &collector->attached[i];
+	int pid = (int)attached->order.pid;
 	struct attach_outcome outcome;
-	int err = attacher_take(collector->attacher, &outcome);
+	int err = attacher_take(&attached->attacher, &outcome);
 
 	if (err == 0)
 		cleanup_close(&outcome.blocks_fd);
 	if (err < 0) {
-		epoll_ctl(collector->epoll_fd, EPOLL_CTL_DEL, collector->attacher->fd, NULL);
+		epoll_ctl(collector->epoll_fd, EPOLL_CTL_DEL, attached->attacher.fd, NULL);
 		collector_warn(collector,
 			       "the process of memsight that would leave process %d was ended: "
 			       "`memsight detach %d' does that",
-			       (int)collector->command_pid, (int)collector->command_pid);
-		collector->was_let_go |= collector->attacher->is_asked;
-	} else if (outcome.error < 0 && !collector->command_has_ended) {
+			       pid, pid);
+		collector->was_let_go |= attached->attacher.is_asked;
+	} else if (outcome.error < 0 && !attached->has_ended) {
 		collector_warn(collector,
 			       "%s; the recording ends, `memsight detach %d' tries again",
-			       outcome.message, (int)collector->command_pid);
+			       outcome.message, pid);
 		collector->was_let_go = true;
 	}
 }
@@ -45,11 +50,16 @@ static void ask_to_leave(struct collector *collector)
 {
 	collector->wants_to_leave = false;
 	collector->leave_ns = 0;
-	if (collector->attacher && !collector->attacher->is_asked &&
-	    attacher_leave(collector->attacher) == 0)
-		return;
-	/* Asked for twice, or nobody is there to do it. */
-	collector->was_let_go = true;
+	for (size_t i = 0; i < collector->n_attached; i++) {
+		struct attached *attached = &collector->attached[i];
+
+		if (attached->has_ended)
+			continue;
+		/* Asked for twice, or nobody is there to do it. */
+		if (!attached->is_in || attached->attacher.is_asked ||
+		    attacher_leave(&attached->attacher) < 0)
+			collector->was_let_go = true;
+	}
 }
 
 static bool is_dead(const struct image *image)
@@ -59,23 +69,44 @@ static bool is_dead(const struct image *image)
 	return image->pidfd >= 0 && poll(&poll_fd, 1, 0) > 0;
 }
 
+/* Has it ended, was it left, or does it run a program that nobody asked for? */
+static bool is_over(struct collector *collector, struct attached *attached)
+{
+	const struct image *image = images_find(&collector->tracker.images, attached->order.pid);
+	bool is_there = image && !is_dead(image);
+
+	if (is_there && collector->options->no_follow && !image->is_wanted) {
+		collector_warn(collector,
+			       "process %d runs another program now (exec), so %s ends; "
+			       "--children goes on with it",
+			       (int)attached->order.pid,
+			       collector->n_attached > 1 ? "its recording" : "the recording");
+		attached->has_execed = true;
+		return true;
+	}
+	if (is_there && !tracker_was_left(&collector->tracker, image))
+		return false;
+	collector->has_left |= is_there;
+	return true;
+}
+
 bool collector_is_attached(struct collector *collector)
 {
-	const struct image *image = images_find(&collector->tracker.images, collector->command_pid);
+	bool is_any = false, is_let_go = false;
 
 	if (collector->wants_to_leave ||
 	    (collector->leave_ns && collector->now_ns >= collector->leave_ns))
 		ask_to_leave(collector);
-	if (image && collector->options->no_follow && image->id != collector->tracker.command_id) {
-		collector_warn(collector,
-			       "process %d runs another program now (exec), so the recording ends; "
-			       "--children goes on with it",
-			       (int)collector->command_pid);
-		collector->was_let_go = true;
-		return false;
+	for (size_t i = 0; i < collector->n_attached; i++) {
+		struct attached *attached = &collector->attached[i];
+
+		if (!attached->has_ended && is_over(collector, attached)) {
+			attached->has_ended = true;
+			collector_end_process(collector, attached->order.pid);
+		}
+		is_any |= !attached->has_ended;
+		is_let_go |= attached->has_execed;
 	}
-	if (image && !is_dead(image) && !tracker_was_left(&collector->tracker, image))
-		return true;
-	collector->has_left = image && !is_dead(image);
-	return false;
+	collector->was_let_go |= !is_any && is_let_go;
+	return is_any;
 }

@@ -200,7 +200,7 @@ static void count_cpu(struct collector *collector)
 		 * ours.
 		 */
 		if (ns > image->cpu_ns && (image->cpu_ns || image->exec_seq == 0) &&
-		    !(image->cpu_ns == 0 && collector->options->attach_pid))
+		    !(image->cpu_ns == 0 && collector->n_attached > 0))
 			collector->control.cpu_ns += ns - image->cpu_ns;
 		if (ns > image->cpu_ns)
 			image->cpu_ns = ns;
@@ -588,7 +588,7 @@ static void obey(struct collector *collector, const struct control_request *requ
 			       "it keeps no live totals: record --live-totals does");
 		break;
 	case CONTROL_STOP:
-		if (collector->options->attach_pid)
+		if (collector->n_attached > 0)
 			collector->wants_to_leave = true;
 		else
 			collector->was_let_go = true;

@@ -67,7 +67,7 @@ static void look_for_stop(struct collector *collector)
 	struct image *image = images_find(&collector->tracker.images, collector->command_pid);
 	int signal_number;
 
-	if (collector->command_has_ended || collector->options->attach_pid)
+	if (collector->command_has_ended || collector->n_attached > 0)
 		return;
 	signal_number = job_control_stopped(collector->command_pid);
 	if (signal_number)
@@ -91,7 +91,7 @@ void collector_take_signals(struct collector *collector)
 	struct signalfd_siginfo info;
 
 	while (read(collector->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-		if (collector->options->attach_pid)
+		if (collector->n_attached > 0)
 			take_own(collector, (int)info.ssi_signo);
 		else if (info.ssi_signo == SIGINT)
 			take_interrupt(collector);

@@ -168,6 +168,12 @@ void collector_finish(struct collector *collector)
 	collector->epoll_fd = -1;
 }
 
+void collector_end_process(struct collector *collector, pid_t pid)
+{
+	collector_round(collector);
+	tracker_gone(&collector->tracker, pid, STORE_STATUS_UNKNOWN, clock_ticks(collector->clock));
+}
+
 /* All that it wrote before its end is read, and stamped, before its end is. */
 static void end_command(struct collector *collector, int status)
 {
@@ -182,7 +188,7 @@ static void look_for_end_of_command(struct collector *collector)
 {
 	int status = -1;
 
-	if (collector->options->attach_pid) {
+	if (collector->n_attached > 0) {
 		if (!collector_is_attached(collector))
 			end_command(collector, STORE_STATUS_UNKNOWN);
 		return;
@@ -192,6 +198,15 @@ static void look_for_end_of_command(struct collector *collector)
 		return;
 	collector->wait_status = status;
 	end_command(collector, status);
+}
+
+/* The one that we have started, or one that was attached to. */
+static bool is_command(const struct collector *collector, pid_t pid)
+{
+	for (size_t i = 0; i < collector->n_attached; i++)
+		if (pid == collector->attached[i].order.pid && !collector->attached[i].has_ended)
+			return true;
+	return pid == collector->command_pid && collector->n_attached == 0;
 }
 
 static void take_event(struct collector *collector, const struct epoll_event *event)
@@ -208,13 +223,10 @@ static void take_event(struct collector *collector, const struct epoll_event *ev
 		collector_take_connections(collector);
 		break;
 	case COLLECTOR_PROCESS:
-		if ((pid_t)value == collector->command_pid && !collector->command_has_ended) {
+		if (is_command(collector, (pid_t)value) && !collector->command_has_ended)
 			look_for_end_of_command(collector);
-			break;
-		}
-		collector_round(collector);
-		tracker_gone(&collector->tracker, (pid_t)value, STORE_STATUS_UNKNOWN,
-			     clock_ticks(collector->clock));
+		else
+			collector_end_process(collector, (pid_t)value);
 		break;
 	case COLLECTOR_RING:
 		break; /* each round reads the rings */
@@ -224,7 +236,7 @@ static void take_event(struct collector *collector, const struct epoll_event *ev
 	case COLLECTOR_SNAPSHOT:
 		break; /* and looks for what is done */
 	case COLLECTOR_ATTACHER:
-		collector_hear_attacher(collector);
+		collector_hear_attacher(collector, value);
 		if (!collector->command_has_ended)
 			look_for_end_of_command(collector);
 		break;
@@ -349,8 +361,8 @@ static void say_what_is_waited_for(struct collector *collector)
 {
 	const struct image *image = collector->tracker.images.first;
 
-	if (collector->n_interrupts == 1 && !collector->attacher && !collector->said_interrupt &&
-	    !collector->command_has_ended &&
+	if (collector->n_interrupts == 1 && collector->n_attached == 0 &&
+	    !collector->said_interrupt && !collector->command_has_ended &&
 	    collector->now_ns > collector->interrupted_ns + NS_PER_SECOND) {
 		collector->said_interrupt = true;
 		collector_warn(collector, "the program goes on after Ctrl-C; press it once more to "

@@ -92,6 +92,8 @@ struct collector {
 	struct output *output;
 	struct trace_writer *writer;
 	pid_t command_pid;
+	struct attached *attached; /* instead of a command; command_pid is that of the first one */
+	size_t n_attached;
 
 	/* Ours: */
 	struct drain drain;
@@ -135,8 +137,7 @@ struct collector {
 	struct rusage usage;
 	uint64_t command_begin_ns; /* CLOCK_MONOTONIC: let go; 0: not yet */
 	uint64_t command_end_ns;
-	struct attacher *attacher; /* of a process that was attached to; NULL: we started it */
-	uint64_t leave_ns; /* CLOCK_MONOTONIC: then it is left; 0: not by itself */
+	uint64_t leave_ns; /* CLOCK_MONOTONIC: then the attached are left; 0: not by themselves */
 	bool wants_to_leave; /* somebody does: a signal */
 	bool has_left;
 	bool was_let_go;
@@ -183,12 +184,20 @@ struct trace_commit collector_commit_at(const struct collector *collector, uint6
 void collector_stop(struct collector *collector, const char *reason);
 /* Collect until a file can be read; sources are not committed meanwhile. 0 or a negative errno. */
 int collector_run_until(struct collector *collector, int fd);
-/* collector-attach.c: hear what the attacher says from now on. 0 or a negative errno. */
-int collector_watch_attacher(struct collector *collector);
+/*
+ * collector-attach.c: all were entered; hear what the attachers say from now on. 0 or a negative
+ * errno.
+ */
+int collector_watch_attachers(struct collector *collector);
 /* It says something. */
-void collector_hear_attacher(struct collector *collector);
-/* Is the process still there, and not left? Asks for that when it is time, or somebody wants it. */
+void collector_hear_attacher(struct collector *collector, size_t i);
+/*
+ * Is one of them still there, and not left? Ends the others, and asks for leaving when it is time,
+ * or somebody wants it.
+ */
 bool collector_is_attached(struct collector *collector);
+/* A process has ended: all that it wrote is read first. */
+void collector_end_process(struct collector *collector, pid_t pid);
 /* Read all sources once. Returns the 32-byte slots consumed, or a negative errno. */
 int64_t collector_round(struct collector *collector);
 /* Limit the file by --max-size and by the limit of the process (0: none). Once, before the run. */

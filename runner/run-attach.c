@@ -1,7 +1,8 @@
-/* A run of a process that is there already: entered instead of started, left instead of ended. */
+/* A run of processes that are there already: entered instead of started, left instead of ended. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -51,32 +52,69 @@ static int check_options(struct run *run)
 	return 0;
 }
 
-int run_attach_find(struct run *run)
+/* Before it is looked at: who stands there then must be the same. */
+static int find_one(struct run *run, struct attached *attached)
 {
-	pid_t pid = run->options->attach_pid;
+	pid_t pid = attached->order.pid;
 	char message[ATTACH_MESSAGE_BYTES], path[64];
 	ssize_t n;
-	int err = check_options(run);
+	int err;
 
-	/* Before it is looked at: who stands there then must be the same. */
-	run->order.started = attach_started(pid);
-	if (err == 0 && (err = attach_check(pid, message)) < 0)
-		refuse(run, err, message);
+	attached->order.started = attach_started(pid);
+	err = attach_check(pid, message);
 	if (err < 0)
-		return err;
+		return refuse(run, err, message);
 	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-	n = readlink(path, run->program, sizeof(run->program) - 1);
+	n = readlink(path, attached->program, sizeof(attached->program) - 1);
 	if (n < 0)
 		return run_fail(run, -errno, "cannot read what process %d runs", (int)pid);
-	run->program[n] = '\0';
+	attached->program[n] = '\0';
+	return 0;
+}
+
+int run_attach_find(struct run *run)
+{
+	size_t n = run->options->n_attach;
+	int err = check_options(run);
+
+	run->attached = calloc(n, sizeof(*run->attached));
+	if (!run->attached)
+		return run_fail(run, -ENOMEM, "cannot attach");
+	run->n_attached = n;
+	for (size_t i = 0; i < n; i++)
+		run->attached[i].attacher = ATTACHER_CLOSED;
+	for (size_t i = 0; err == 0 && i < n; i++) {
+		run->attached[i].order.pid = run->options->attach_pids[i];
+		err = find_one(run, &run->attached[i]);
+	}
+	if (err < 0)
+		return err;
+	memcpy(run->program, run->attached[0].program, sizeof(run->program));
 	run->attached_command[0] = run->program;
 	run->options_now.command = run->attached_command;
 	return 0;
 }
 
+static int prepare_one(struct run *run, struct attached *attached)
+{
+	const struct run_options *options = run->options;
+	struct attach_order *order = &attached->order;
+	int err;
+
+	/* Where that fails it may find the socket by its path; if not, that is said. */
+	recording_listen_for(&run->recording, order->pid);
+	order->library = run->library;
+	order->socket = run->recording.socket_path;
+	order->wants_blocks = !options->events || options->events & RING_EVENTS_HEAP;
+	order->timeout_ns =
+		options->attach_timeout_ns ? options->attach_timeout_ns : ATTACH_TIMEOUT_NS;
+	err = attacher_start(order, &attached->attacher);
+	return err < 0 ? run_fail(run, err, "cannot start a process") : 0;
+}
+
 int run_attach_prepare(struct run *run)
 {
-	pid_t pid = run->options->attach_pid;
+	pid_t pid = run->options->attach_pids[0];
 	int err = library_find(run->options->library, run->library, sizeof(run->library));
 
 	if (err < 0)
@@ -86,19 +124,18 @@ int run_attach_prepare(struct run *run)
 	run->launch.pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (run->launch.pidfd < 0)
 		return run_fail(run, -errno, "there is no process %d", (int)pid);
-	/* Where that fails it may find the socket by its path; if not, that is said. */
-	recording_listen_for(&run->recording, pid);
-	run->order = (struct attach_order){
-		.pid = pid,
-		.started = run->order.started,
-		.library = run->library,
-		.socket = run->recording.socket_path,
-		.wants_blocks = !run->options->events || run->options->events & RING_EVENTS_HEAP,
-		.timeout_ns = run->options->attach_timeout_ns ? run->options->attach_timeout_ns
-							      : ATTACH_TIMEOUT_NS,
-	};
-	err = attacher_start(&run->order, &run->attacher);
-	return err < 0 ? run_fail(run, err, "cannot start a process") : 0;
+	for (size_t i = 0; err == 0 && i < run->n_attached; i++)
+		err = prepare_one(run, &run->attached[i]);
+	return err;
+}
+
+void run_attach_finish(struct run *run)
+{
+	for (size_t i = 0; i < run->n_attached; i++)
+		attacher_finish(&run->attached[i].attacher);
+	free(run->attached);
+	run->attached = NULL;
+	run->n_attached = 0;
 }
 
 static int store_number(struct run *run, const char *key, uint64_t number)
@@ -110,7 +147,7 @@ static int store_number(struct run *run, const char *key, uint64_t number)
 }
 
 /* Those that were there, before the first event; and a loss where they are not known. */
-static void store_blocks(struct run *run, const struct attach_outcome *outcome)
+static void store_blocks(struct run *run, pid_t pid, const struct attach_outcome *outcome)
 {
 	struct tracker *tracker = &run->collector.tracker;
 	size_t n_bytes = outcome->n_blocks * sizeof(struct heap_block);
@@ -120,47 +157,96 @@ static void store_blocks(struct run *run, const struct attach_outcome *outcome)
 	if (fd >= 0)
 		blocks = mmap(NULL, n_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (blocks != MAP_FAILED) {
-		tracker_store_before(tracker, blocks, outcome->n_blocks);
+		tracker_store_before(tracker, pid, blocks, outcome->n_blocks);
 		munmap((void *)blocks, n_bytes);
-		run->summary->n_before = outcome->n_blocks;
+		run->summary->n_before += outcome->n_blocks;
 	} else if (fd >= 0) {
-		tracker_lose_before(tracker, "no memory for them");
+		tracker_lose_before(tracker, pid, "no memory for them");
 	}
 	if (outcome->blocks_why[0])
-		tracker_lose_before(tracker, outcome->blocks_why);
-	store_number(run, "memsight.attach.blocks", outcome->n_blocks);
-	store_number(run, "memsight.attach.walk_ns", outcome->walk_ns);
+		tracker_lose_before(tracker, pid, outcome->blocks_why);
 }
 
-int run_attach_start(struct run *run)
+/* What entering took, of all together; the longest time that one stood. */
+struct entries {
+	uint64_t n_blocks;
+	uint64_t walk_ns;
+	uint64_t stood_ns;
+	uint64_t n_threads;
+	uint64_t n_slots;
+};
+
+static void store_entries(struct run *run, const struct entries *entries)
+{
+	store_number(run, "memsight.attach.blocks", entries->n_blocks);
+	store_number(run, "memsight.attach.walk_ns", entries->walk_ns);
+	store_number(run, "memsight.attach.stood_ns", entries->stood_ns);
+	store_number(run, "memsight.attach.threads", entries->n_threads);
+	store_number(run, "memsight.attach.places", entries->n_slots);
+}
+
+static int enter_one(struct run *run, struct attached *attached, struct entries *entries)
 {
 	struct collector *collector = &run->collector;
-	struct attach_outcome outcome = { .error = -EPIPE };
-	int err = attacher_enter(&run->attacher);
+	struct attach_outcome outcome = { .error = -EPIPE, .blocks_fd = -1 };
+	int err;
 
-	collector_mark_begin(collector);
-	tracker_command_attached(&collector->tracker);
+	tracker_attached(&collector->tracker, attached->order.pid);
+	err = attacher_enter(&attached->attacher);
 	if (err == 0)
-		err = samples_begin(&collector->samples, true);
+		err = collector_run_until(collector, attached->attacher.fd);
 	if (err == 0)
-		err = collector_run_until(collector, run->attacher.fd);
-	if (err == 0)
-		err = attacher_take(&run->attacher, &outcome);
+		err = attacher_take(&attached->attacher, &outcome);
 	if (err == 0 && outcome.error < 0) {
 		run_fail(run, 0, "%s", outcome.message);
 		return outcome.error;
 	}
 	if (err < 0)
-		return run_fail(run, err, "cannot attach to process %d",
-				(int)run->options->attach_pid);
-	err = samples_begin(&collector->samples, false);
-	if (err < 0)
-		return run_fail(run, err, "cannot begin to sample process %d",
-				(int)run->options->attach_pid);
-	collector->attacher = &run->attacher;
-	store_blocks(run, &outcome);
-	store_number(run, "memsight.attach.stood_ns", outcome.stood_ns);
-	store_number(run, "memsight.attach.threads", outcome.n_threads);
-	store_number(run, "memsight.attach.places", outcome.n_slots);
-	return collector_watch_attacher(collector);
+		return run_fail(run, err, "cannot attach to process %d", (int)attached->order.pid);
+	store_blocks(run, attached->order.pid, &outcome);
+	entries->n_blocks += outcome.n_blocks;
+	entries->walk_ns += outcome.walk_ns;
+	entries->n_threads += outcome.n_threads;
+	entries->n_slots += outcome.n_slots;
+	if (outcome.stood_ns > entries->stood_ns)
+		entries->stood_ns = outcome.stood_ns;
+	attached->is_in = true;
+	return 0;
+}
+
+/* All or nothing. Events are read meanwhile: nobody who is being left may wait for room. */
+static void leave_entered(struct run *run)
+{
+	struct attach_outcome outcome;
+
+	for (size_t i = 0; i < run->n_attached; i++) {
+		struct attacher *attacher = &run->attached[i].attacher;
+
+		if (run->attached[i].is_in && attacher_leave(attacher) == 0 &&
+		    collector_run_until(&run->collector, attacher->fd) == 0 &&
+		    attacher_take(attacher, &outcome) == 0)
+			cleanup_close(&outcome.blocks_fd);
+	}
+}
+
+int run_attach_start(struct run *run)
+{
+	struct collector *collector = &run->collector;
+	struct entries entries = { 0 };
+	int err;
+
+	collector_mark_begin(collector);
+	err = samples_begin(&collector->samples, true);
+	for (size_t i = 0; err == 0 && i < run->n_attached; i++)
+		err = enter_one(run, &run->attached[i], &entries);
+	if (err == 0 && (err = samples_begin(&collector->samples, false)) < 0)
+		run_fail(run, err, "cannot begin to sample");
+	if (err < 0) {
+		leave_entered(run);
+		return err;
+	}
+	if (run->options->duration_ns)
+		collector->leave_ns = collector->command_begin_ns + run->options->duration_ns;
+	store_entries(run, &entries);
+	return collector_watch_attachers(collector);
 }

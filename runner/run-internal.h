@@ -32,9 +32,9 @@ struct run {
 	char library[2 * PATH_MAX]; /* for LD_PRELOAD: with the heap's two, parted by ':' */
 	struct placement placement;
 	bool keeps_partial;
-	struct attacher attacher; /* options.attach_pid */
-	struct attach_order order;
-	char *attached_command[2]; /* its program */
+	struct attached *attached; /* options.attach_pids */
+	size_t n_attached;
+	char *attached_command[2]; /* the first one's program */
 };
 
 /* ---- run.c ---- */
@@ -79,14 +79,20 @@ void run_output_name(struct run *run);
 
 /* ---- run-attach.c ---- */
 
-/* Can the process be attached to, and what does it run? Instead of finding a command. */
+/* Can the processes be attached to, and what do they run? Instead of finding a command. */
 int run_attach_find(struct run *run);
 
-/* Have a process that will enter it. Before anything else runs in this one. */
+/* Have a process for each that will enter it. Before anything else runs in this one. */
 int run_attach_prepare(struct run *run);
 
-/* Enter it; from then on it records. Nothing is changed in it when this fails. */
+/*
+ * Enter one after the other; from then on they record. When one cannot be entered, nothing is
+ * changed in it, and the others are left again.
+ */
 int run_attach_start(struct run *run);
+
+/* Leave those that were not left yet, and forget them. */
+void run_attach_finish(struct run *run);
 
 /* ---- run-start.c ---- */
 

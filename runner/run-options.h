@@ -89,11 +89,13 @@ struct run_options {
 	const char *const *triggers; /* texts of --trigger, NULL at the end; may be NULL */
 	const char *const *trigger_actions; /* of --on-trigger, likewise; NULL: a snapshot */
 	const char *cooldown; /* the least time between two that one condition causes; NULL: 60s */
-	pid_t attach_pid; /* a process that is there already, instead of command; 0: none */
+	/* processes that are there already, instead of command */
+	const pid_t *attach_pids;
+	size_t n_attach;
 	uint64_t attach_timeout_ns; /* that its threads may take to leave malloc; 0: 2 s */
 	/* run_observer.progress is called that often, 1 s at least; 0: never */
 	uint64_t progress_ns;
-	uint64_t duration_ns; /* of an attached one: then it is left; 0: until somebody says so */
+	uint64_t duration_ns; /* of attached ones: then they are left; 0: until somebody says so */
 	bool is_natural; /* leave the program alone: with no_alloc and source "none", to time it */
 	const struct run_fact *facts; /* what else the trace is to say of the run */
 	size_t n_facts;

@@ -83,6 +83,8 @@ static int prepare_collector(struct run *run)
 	collector->output = &run->output;
 	collector->writer = run->writer;
 	collector->command_pid = run->launch.pid;
+	collector->attached = run->attached;
+	collector->n_attached = run->n_attached;
 	/* One that waits behind busy programs for 10 ms loses events. Root may put it first. */
 	setpriority(PRIO_PROCESS, 0, COLLECTOR_NICE);
 	ask_for_short_turns();
@@ -95,6 +97,9 @@ static int open_sources(struct run *run)
 	struct collector *collector = &run->collector;
 	int err = tracker_add_command(&collector->tracker, run->launch.pid, run->program);
 
+	for (size_t i = 1; err == 0 && i < run->n_attached; i++)
+		err = tracker_add_command(&collector->tracker, run->attached[i].order.pid,
+					  run->attached[i].program);
 	if (err == 0)
 		err = samples_open(&collector->samples, run->options, run->launch.pid);
 	if (err == 0)
@@ -170,6 +175,7 @@ static void tell_start(struct run *run)
 	struct run_start start = {
 		.pid = run->launch.pid,
 		.program = slash ? slash + 1 : run->options->command[0],
+		.n_more = run->n_attached > 1 ? run->n_attached - 1 : 0,
 		.output = run->output.path,
 		.sources = sources,
 	};
@@ -206,7 +212,7 @@ int run_command_start(struct run *run)
 {
 	int err;
 
-	if (run->options->attach_pid) {
+	if (run->options->n_attach) {
 		err = run_attach_start(run);
 		if (err == 0)
 			tell_start(run);

@@ -21,7 +21,7 @@ static void finish(struct run *run)
 	if (!run->summary->has_trace && !run->keeps_partial)
 		output_remove(&run->output);
 	output_finish(&run->output);
-	attacher_finish(&run->attacher);
+	run_attach_finish(run);
 	launch_finish(&run->launch);
 	pool_finish(&run->pool);
 	recording_finish(&run->recording);
@@ -36,7 +36,7 @@ static int find_command(struct run *run)
 	const char *name = run->options->command ? run->options->command[0] : NULL;
 	int err;
 
-	if (run->options->attach_pid)
+	if (run->options->n_attach)
 		return run_attach_find(run);
 	err = run_command_find(name, run->program);
 
@@ -105,7 +105,7 @@ static int launch(struct run *run)
 {
 	int err;
 
-	if (run->options->attach_pid)
+	if (run->options->n_attach)
 		return run_attach_prepare(run);
 	err = run_environment_make(run);
 	run->state.binding = &run->placement.binding;
@@ -123,7 +123,7 @@ static void summarize(struct run *run)
 
 	summary->wait_status = collector->wait_status;
 	summary->was_let_go = collector->was_let_go;
-	summary->exit_status = run->options->attach_pid ? 0 : 128 + SIGINT;
+	summary->exit_status = run->options->n_attach ? 0 : 128 + SIGINT;
 	summary->has_left = collector->has_left;
 	if (collector->wait_status >= 0)
 		summary->exit_status = WIFSIGNALED(collector->wait_status)
@@ -158,7 +158,7 @@ static void collect(struct run *run)
 	err = collector_run(collector);
 	if (err < 0) {
 		collector_stop(collector, strerror(-err));
-		while (!collector->command_has_ended && !run->options->attach_pid &&
+		while (!collector->command_has_ended && !run->options->n_attach &&
 		       wait4(run->launch.pid, &collector->wait_status, 0, &collector->usage) < 0 &&
 		       errno == EINTR)
 			continue;
@@ -208,7 +208,6 @@ int run_record(const struct run_options *options, const struct run_observer *obs
 		.recording = RECORDING_CLOSED,
 		.pool = POOL_CLOSED,
 		.launch = LAUNCH_CLOSED,
-		.attacher = ATTACHER_CLOSED,
 		.output = OUTPUT_CLOSED,
 		.collector = { .epoll_fd = -1, .pulse = PULSE_CLOSED, .control.notify_fd = -1 },
 		.signal_fd = -1,

@@ -15,6 +15,7 @@
 struct run_start {
 	pid_t pid;
 	const char *program; /* its base name */
+	size_t n_more; /* processes that were attached to beside it */
 	const char *output; /* the name that the trace will have */
 	const char *sources; /* "allocations + clock + faults" */
 };

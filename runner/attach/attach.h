@@ -41,17 +41,21 @@ struct attach_outcome {
 	char blocks_why[HEAP_WHY_BYTES]; /* which are not known, and why; "": none */
 };
 
-/* Which process is meant. */
+/* Which processes are meant. */
 struct attach_wish {
-	const char
-		*text; /* a number, or a name: of its program's file, or as the kernel calls it */
+	/* numbers or names, of the program's file or as the kernel calls it, with ',' between */
+	const char *text;
 	int64_t rank; /* of its parallel job; < 0: any */
 	const char
 		*command; /* what it should run, a path or as the shell finds it; NULL: anything */
 };
 
-/* Find the only one that is meant. 0 or a negative errno with one line in message. */
-int attach_find(const struct attach_wish *wish, pid_t *ret_pid, char message[ATTACH_MESSAGE_BYTES]);
+/*
+ * Find those that are meant, each once; a name must be that of one process alone. The caller frees
+ * *ret_pids. 0 or a negative errno with one line in message.
+ */
+int attach_find(const struct attach_wish *wish, pid_t **ret_pids, size_t *ret_n,
+		char message[ATTACH_MESSAGE_BYTES]);
 
 /*
  * Can it be entered? Asks without touching it. 0 or a negative errno with one line that says what

@@ -4,6 +4,7 @@
  * other one says hello, and who traces should not be who collects. It lives as long as the
  * recording. When the recorder ends without a word, or is killed, it takes everything back.
  */
+#include <limits.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -16,6 +17,16 @@ struct attacher {
 };
 
 #define ATTACHER_CLOSED ((struct attacher){ .pid = -1, .fd = -1 })
+
+/* A process that is recorded since it was attached to. */
+struct attached {
+	struct attach_order order;
+	struct attacher attacher;
+	char program[PATH_MAX]; /* that it ran then */
+	bool is_in;
+	bool has_ended; /* be it that it has been left */
+	bool has_execed; /* and nobody asked for what it runs since */
+};
 
 /*
  * Fork it. While nothing else runs in this process. The order and its texts must stay. Returns 0 or

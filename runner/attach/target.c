@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "common/cleanup.h"
 #include "common/io.h"
 #include "runner/attach/attach.h"
@@ -114,15 +115,15 @@ static void find_named(const char *name, int64_t rank, struct found *found)
 static int say_several(const char *name, const struct found *found,
 		       char message[ATTACH_MESSAGE_BYTES])
 {
-	size_t n = (size_t)snprintf(message, ATTACH_MESSAGE_BYTES,
-				    "%zu processes are called %.60s; name one of them:", found->n,
-				    name);
+	size_t n = (size_t)snprintf(
+		message, ATTACH_MESSAGE_BYTES,
+		"%zu processes are called %.60s; name one, or several:", found->n, name);
 
 	for (size_t i = 0; i < found->n && i < MAX_FOUND; i++)
-		n += (size_t)snprintf(message + n, ATTACH_MESSAGE_BYTES - n, " %d",
-				      (int)found->pids[i]);
+		n += (size_t)snprintf(message + n, ATTACH_MESSAGE_BYTES - n, "%c%d",
+				      i == 0 ? ' ' : ',', (int)found->pids[i]);
 	if (found->n > MAX_FOUND)
-		snprintf(message + n, ATTACH_MESSAGE_BYTES - n, " ...");
+		snprintf(message + n, ATTACH_MESSAGE_BYTES - n, ",...");
 	return -ENOTUNIQ;
 }
 
@@ -160,40 +161,65 @@ static int check_command(pid_t pid, const char *command, char message[ATTACH_MES
 		   name[0] ? name : "another program");
 }
 
-static int find_pid(const struct attach_wish *wish, pid_t *ret_pid,
+static int find_pid(const struct attach_wish *wish, const char *text, pid_t *ret_pid,
 		    char message[ATTACH_MESSAGE_BYTES])
 {
 	struct found found = { .n = 0 };
 	char *end;
-	long number = strtol(wish->text, &end, 10);
+	long number = strtol(text, &end, 10);
 
-	if (isdigit((unsigned char)wish->text[0]) && *end == '\0') {
+	if (isdigit((unsigned char)text[0]) && *end == '\0') {
 		if (number <= 0 || number > INT32_MAX)
-			return say(message, -EINVAL, "'%.40s' is no number of a process",
-				   wish->text);
+			return say(message, -EINVAL, "'%.40s' is no number of a process", text);
 		*ret_pid = (pid_t)number;
 		if (wish->rank >= 0 && image_process_rank(*ret_pid) != wish->rank)
 			return say(message, -EINVAL, "process %ld is not rank %lld of a job",
 				   number, (long long)wish->rank);
 		return 0;
 	}
-	find_named(wish->text, wish->rank, &found);
+	find_named(text, wish->rank, &found);
 	if (found.n == 0 && wish->rank >= 0)
 		return say(message, -ESRCH, "no process is called '%.60s' and is rank %lld here",
-			   wish->text, (long long)wish->rank);
+			   text, (long long)wish->rank);
 	if (found.n == 0)
-		return say(message, -ESRCH, "no process is called '%.60s'", wish->text);
+		return say(message, -ESRCH, "no process is called '%.60s'", text);
 	if (found.n > 1)
-		return say_several(wish->text, &found, message);
+		return say_several(text, &found, message);
 	*ret_pid = found.pids[0];
 	return 0;
 }
 
-int attach_find(const struct attach_wish *wish, pid_t *ret_pid, char message[ATTACH_MESSAGE_BYTES])
+static bool is_among(const pid_t *pids, size_t n, pid_t pid)
 {
-	int r = find_pid(wish, ret_pid, message);
+	for (size_t i = 0; i < n; i++)
+		if (pids[i] == pid)
+			return true;
+	return false;
+}
 
-	return r == 0 && wish->command ? check_command(*ret_pid, wish->command, message) : r;
+int attach_find(const struct attach_wish *wish, pid_t **ret_pids, size_t *ret_n,
+		char message[ATTACH_MESSAGE_BYTES])
+{
+	auto_free char *text = strdup(wish->text);
+	auto_free pid_t *pids = NULL;
+	size_t n = 0;
+	char *rest = text, *one;
+	int r = text ? 0 : say(message, -ENOMEM, "no memory left");
+
+	while (r == 0 && (one = strsep(&rest, ","))) {
+		if (grow_array_of(&pids, n, 1, sizeof(*pids)) < 0)
+			return say(message, -ENOMEM, "no memory left");
+		r = find_pid(wish, one, &pids[n], message);
+		if (r == 0 && wish->command)
+			r = check_command(pids[n], wish->command, message);
+		if (r == 0 && !is_among(pids, n, pids[n]))
+			n++;
+	}
+	if (r < 0)
+		return r;
+	*ret_n = n;
+	*ret_pids = steal_ptr(&pids);
+	return 0;
 }
 
 #define START_FIELD 22 /* of proc_pid_stat(5) */

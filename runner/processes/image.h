@@ -74,6 +74,7 @@ struct image {
 	bool is_exe_guessed; /* exe is what another image said that it would run */
 	bool is_new; /* perf told of it: it has yet to be looked at */
 	bool awaits_exec_record; /* perf will tell of the exec that made it */
+	bool is_wanted; /* the command, or attached to: recorded also where nobody is followed */
 	int64_t rank; /* in a parallel program; -1: none, IMAGE_RANK_UNKNOWN: not looked for yet */
 	uint64_t gone_ticks;
 	char exe[PATH_MAX];

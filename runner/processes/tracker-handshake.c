@@ -57,8 +57,7 @@ static enum recording_verdict judge(struct tracker *tracker, const struct record
 		return RECORDING_REFUSED;
 	if (tracker->no_alloc)
 		return RECORDING_REFUSED;
-	if (tracker->no_follow &&
-	    !(image && image->id == tracker->command_id && image->slot == IMAGE_NO_SLOT))
+	if (tracker->no_follow && !(image && image->is_wanted && image->slot == IMAGE_NO_SLOT))
 		return RECORDING_REFUSED;
 	return RECORDING_ACCEPTED;
 }

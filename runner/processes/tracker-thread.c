@@ -211,9 +211,10 @@ struct drain_handler tracker_drain_handler(struct tracker *tracker)
 
 #define BEFORE_NAME "before attach" /* of the thread that these events are given to */
 
-void tracker_store_before(struct tracker *tracker, const struct heap_block *blocks, size_t n)
+void tracker_store_before(struct tracker *tracker, pid_t pid, const struct heap_block *blocks,
+			  size_t n)
 {
-	struct image *image = images_find_id(&tracker->images, tracker->command_id);
+	struct image *image = images_find(&tracker->images, pid);
 	const struct ring_thread_start start = { .ticks = tracker->hello_ticks + 1,
 						 .name = BEFORE_NAME };
 	const struct trace_node node = { .id = 1, .pc = TRACE_STOP_BEFORE };
@@ -257,11 +258,12 @@ void tracker_store_before(struct tracker *tracker, const struct heap_block *bloc
 	store_thread_end(tracker->writer, thread_id, start.ticks + 1);
 }
 
-void tracker_lose_before(struct tracker *tracker, const char *why)
+void tracker_lose_before(struct tracker *tracker, pid_t pid, const char *why)
 {
+	const struct image *image = images_find(&tracker->images, pid);
 	char reason[HEAP_WHY_BYTES + 64];
 	const struct store_loss loss = {
-		.process_id = tracker->command_id,
+		.process_id = image ? image->id : 0,
 		.count = 1,
 		.source = "attach",
 		.reason = reason,

@@ -134,7 +134,7 @@ static int why_not_traced(const struct tracker *tracker, const struct image *ima
 {
 	int why_not = image->why_not;
 
-	if (tracker->no_alloc || (tracker->no_follow && image->id != tracker->command_id))
+	if (tracker->no_alloc || (tracker->no_follow && !image->is_wanted))
 		return TRACE_NOT_FOLLOWED;
 	/* It may have been gone, or another user's, when it was looked at: its file still tells. */
 	if ((why_not == 0 || why_not == TRACE_NOT_ATTACHED) && image->exe[0])
@@ -400,12 +400,15 @@ int tracker_add_command(struct tracker *tracker, pid_t pid, const char *path)
 
 	if (!image)
 		return -ENOMEM;
+	image->is_wanted = true;
 	image->awaits_exec_record = true;
 	image->decide_after_ns = monotonic_ns() + HELLO_PATIENCE_NS; /* it is let go first */
 	snprintf(image->exe, sizeof(image->exe), "%s", path);
 	image->is_exe_guessed = true; /* a script is run by another program */
-	tracker->command_id = image->id;
-	tracker->command_pid = pid;
+	if (tracker->command_id == 0) {
+		tracker->command_id = image->id;
+		tracker->command_pid = pid;
+	}
 	return 0;
 }
 
@@ -424,9 +427,9 @@ void tracker_command_started(struct tracker *tracker)
 		tracker_announce(tracker, image);
 }
 
-void tracker_command_attached(struct tracker *tracker)
+void tracker_attached(struct tracker *tracker, pid_t pid)
 {
-	struct image *image = images_find_id(&tracker->images, tracker->command_id);
+	struct image *image = images_find(&tracker->images, pid);
 
 	if (!image)
 		return;

@@ -63,22 +63,26 @@ struct tracker {
 /* The callbacks that let the drain tell the tracker of threads, modules and execs. */
 struct drain_handler tracker_drain_handler(struct tracker *tracker);
 
-/* The command was forked and waits at the gate. Returns 0 or -ENOMEM. */
+/*
+ * The command was forked and waits at the gate, or is a process that runs already: of several, the
+ * first one is the command. Returns 0 or -ENOMEM.
+ */
 int tracker_add_command(struct tracker *tracker, pid_t pid, const char *path);
 
 /* The command has exec'd: look at it while it is there. */
 void tracker_command_started(struct tracker *tracker);
 
-/* The command is a process that runs already, and is about to say hello. */
-void tracker_command_attached(struct tracker *tracker);
+/* The process was added so; it runs already, and is about to say hello. */
+void tracker_attached(struct tracker *tracker, pid_t pid);
 
 /*
  * It has said hello, and nothing of it is recorded yet: blocks that were there before, as events of
  * a thread of their own. Those below the bound of the pool are counted. Or: why they are not known.
  */
 struct heap_block;
-void tracker_store_before(struct tracker *tracker, const struct heap_block *blocks, size_t n);
-void tracker_lose_before(struct tracker *tracker, const char *why);
+void tracker_store_before(struct tracker *tracker, pid_t pid, const struct heap_block *blocks,
+			  size_t n);
+void tracker_lose_before(struct tracker *tracker, pid_t pid, const char *why);
 
 /* A program that says hello. */
 struct tracker_visit {

@@ -166,8 +166,10 @@ static struct access_options access_options_of(const struct run_options *options
 
 	return (struct access_options){
 		.pid = pid,
-		.enable_on_exec = options->attach_pid == 0,
-		.is_running = options->attach_pid != 0,
+		.enable_on_exec = options->n_attach == 0,
+		.is_running = options->n_attach > 0,
+		.more_pids = options->n_attach > 1 ? options->attach_pids + 1 : NULL,
+		.n_more_pids = options->n_attach > 1 ? options->n_attach - 1 : 0,
 		.freq_hz = options->frequency_hz,
 		.period = options->period,
 		.load_event = options->load_event,

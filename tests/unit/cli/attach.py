@@ -69,12 +69,14 @@ class Victim:
 
 
 class Attached:
-    """A recording that goes on."""
+    """A recording of one or more victims that goes on."""
 
-    def __init__(self, victim, folder, *options):
+    def __init__(self, victims, folder, *options):
+        victims = victims if isinstance(victims, list) else [victims]
         self.path = os.path.join(folder, "a.mst")
         self.process = subprocess.Popen(
-            [MEMSIGHT, "attach", str(victim.pid), "-f", "-o", self.path, *options],
+            [MEMSIGHT, "attach", ",".join(str(victim.pid) for victim in victims), "-f", "-o",
+             self.path, *options],
             stderr=subprocess.PIPE, env=whole.environment(), text=True)
         self.first = self.process.stderr.readline()
 
@@ -336,6 +338,37 @@ def check_other_ways(folder):
         process.wait()
 
 
+def check_several(folder):
+    """Two at once: each to the last block, also when the other one has ended; or none of them."""
+    first, second = Victim(), Victim()
+    attached = Attached([first, second, first], folder, "--min-size", str(MARK_BYTES))
+    checks.that(f"(pid {first.pid} and 1 more)" in attached.first, attached.first)
+    for victim in first, second:
+        checks.that(victim.ask("mark") == "marked", "no mark")
+    first.end()
+    checks.that(second.ask("mark") == "marked", "no mark when the other one has ended")
+    checks.that(attached.leave() == 0, f"status {attached.process.returncode}: {attached.rest}")
+    database = attached.database()
+    for victim, n_marks in (first, 1), (second, 2):
+        n = database.one("SELECT count(*) FROM allocation WHERE size = ? AND process_id IN"
+                         " (SELECT id FROM process WHERE pid = ?)", MARK_BYTES, victim.pid)
+        checks.that(n == n_marks * N_MARKED, f"{n} blocks of process {victim.pid}")
+    checks.that(database.one("SELECT count(*) FROM process") == 2, "other processes")
+
+    before = second.descriptors(), second.status()
+    confined = Victim((CONFINED, "kill", "41"))
+    if confined.hello == "ready":
+        attached = Attached([second, confined], folder)
+        attached.wait()
+        checks.that("seccomp" in attached.first and attached.process.returncode == 1,
+                    f"{attached.process.returncode}: {attached.first}{attached.rest}")
+        checks.that((second.descriptors(), second.status()) == before, "it was not left again")
+        checks.that(confined.process.poll() is None, "the other one did not survive")
+    confined.process.kill()
+    confined.process.wait()
+    second.end()
+
+
 def check_cycles(folder):
     """In and out, many times: nothing grows, nothing is disturbed."""
     victim = Victim()
@@ -374,6 +407,7 @@ def main():
         check_children(folder)
         check_confined(folder)
         check_other_ways(folder)
+        check_several(folder)
         check_cycles(folder)
     checks.end()
 

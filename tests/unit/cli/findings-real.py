@@ -59,6 +59,7 @@ def check_names(trace):
     for sql, says in [
         ("SELECT * FROM sits", "no such table: sits; did you mean site?"),
         ("SELECT site.n_block FROM site", "no such column: site.n_block; did you mean n_blocks?"),
+        ("SELECT process_id FROM process", "no such column: process_id; docs/database.md lists"),
         ("SELECT bytes_tex(1)", "no such function: bytes_tex; did you mean bytes_text?"),
         ("SELECT xyzzy FROM site", "no such column: xyzzy; docs/database.md lists"),
     ]:
