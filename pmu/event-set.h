@@ -45,8 +45,8 @@ int pmu_event_set_open(const struct perf_event_attr *attr, pid_t pid, uint32_t r
 
 /*
  * Add the threads of a process that runs already, until no new one is found: what inherits begins
- * with the thread that it was opened on. has_first: the set was opened on its first thread. Of a set
- * of one rung. Returns 0 or a negative errno; the set has none but its first thread then.
+ * with the thread that it was opened on. has_first: the set was opened on its first thread. Of a
+ * set of one rung. Returns 0 or a negative errno; the set has none but its first thread then.
  */
 int pmu_event_set_add_threads(struct pmu_event_set *set, pid_t pid, bool has_first);
 

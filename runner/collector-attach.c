@@ -90,23 +90,28 @@ static bool is_over(struct collector *collector, struct attached *attached)
 	return true;
 }
 
-bool collector_is_attached(struct collector *collector)
+pid_t collector_next_ended(struct collector *collector)
 {
-	bool is_any = false, is_let_go = false;
-
 	if (collector->wants_to_leave ||
 	    (collector->leave_ns && collector->now_ns >= collector->leave_ns))
 		ask_to_leave(collector);
 	for (size_t i = 0; i < collector->n_attached; i++) {
 		struct attached *attached = &collector->attached[i];
 
-		if (!attached->has_ended && is_over(collector, attached)) {
-			attached->has_ended = true;
-			collector_end_process(collector, attached->order.pid);
-		}
-		is_any |= !attached->has_ended;
-		is_let_go |= attached->has_execed;
+		if (attached->has_ended || !is_over(collector, attached))
+			continue;
+		attached->has_ended = true;
+		return attached->order.pid;
 	}
-	collector->was_let_go |= !is_any && is_let_go;
-	return is_any;
+	return 0;
+}
+
+bool collector_is_attached(struct collector *collector)
+{
+	for (size_t i = 0; i < collector->n_attached; i++)
+		if (!collector->attached[i].has_ended)
+			return true;
+	for (size_t i = 0; i < collector->n_attached; i++)
+		collector->was_let_go |= collector->attached[i].has_execed;
+	return false;
 }

@@ -168,7 +168,7 @@ void collector_finish(struct collector *collector)
 	collector->epoll_fd = -1;
 }
 
-void collector_end_process(struct collector *collector, pid_t pid)
+static void end_process(struct collector *collector, pid_t pid)
 {
 	collector_round(collector);
 	tracker_gone(&collector->tracker, pid, STORE_STATUS_UNKNOWN, clock_ticks(collector->clock));
@@ -187,8 +187,11 @@ static void end_command(struct collector *collector, int status)
 static void look_for_end_of_command(struct collector *collector)
 {
 	int status = -1;
+	pid_t pid;
 
 	if (collector->n_attached > 0) {
+		while ((pid = collector_next_ended(collector)))
+			end_process(collector, pid);
 		if (!collector_is_attached(collector))
 			end_command(collector, STORE_STATUS_UNKNOWN);
 		return;
@@ -226,7 +229,7 @@ static void take_event(struct collector *collector, const struct epoll_event *ev
 		if (is_command(collector, (pid_t)value) && !collector->command_has_ended)
 			look_for_end_of_command(collector);
 		else
-			collector_end_process(collector, (pid_t)value);
+			end_process(collector, (pid_t)value);
 		break;
 	case COLLECTOR_RING:
 		break; /* each round reads the rings */

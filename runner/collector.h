@@ -192,12 +192,12 @@ int collector_watch_attachers(struct collector *collector);
 /* It says something. */
 void collector_hear_attacher(struct collector *collector, size_t i);
 /*
- * Is one of them still there, and not left? Ends the others, and asks for leaving when it is time,
- * or somebody wants it.
+ * One of the attached that has ended, or was left, since the last call; 0: none. Asks for leaving
+ * when it is time, or somebody wants it.
  */
+pid_t collector_next_ended(struct collector *collector);
+/* Is one of them still recorded? If not, notes whether one runs on, with another program. */
 bool collector_is_attached(struct collector *collector);
-/* A process has ended: all that it wrote is read first. */
-void collector_end_process(struct collector *collector, pid_t pid);
 /* Read all sources once. Returns the 32-byte slots consumed, or a negative errno. */
 int64_t collector_round(struct collector *collector);
 /* Limit the file by --max-size and by the limit of the process (0: none). Once, before the run. */

@@ -328,7 +328,8 @@ def check_other_ways(folder):
                               env=whole.environment(PMI_RANK=number)) for number in ("0", rank)]
     path = os.path.join(folder, "p.mst")
     outcome = whole.Outcome([MEMSIGHT, "attach", os.path.basename(VICTIM), "-o", path])
-    checks.that(outcome.status == 1 and "name one, or several" in outcome.messages, outcome.messages)
+    checks.that(outcome.status == 1 and "name one, or several" in outcome.messages,
+                outcome.messages)
     outcome = whole.Outcome([MEMSIGHT, "record", "-p", os.path.basename(VICTIM), "--rank", rank,
                              "--duration", "1ms", "--timeout", "20s", "-f", "-o", path, "--",
                              VICTIM])
