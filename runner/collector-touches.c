@@ -29,6 +29,8 @@
 #define MOST_PPM	  100000u /* with --pages: so often nobody needs to know it */
 #define PPM		  UINT64_C(1000000)
 #define LEAST_SHARE_PPM	  10000u /* of watched pages are thought to be written, at least */
+#define FIRST_PART	  4u /* of a program's pages are thought to be in use: one in so many */
+#define USUAL_READ_NS	  20u /* for a page of another program's marks, to read or to clear */
 #define USUAL_WRITE_NS	  1000u /* where load hides what a first write costs, ... */
 #define USUAL_MARK_NS	  250u /* ... or a mark */
 
@@ -312,8 +314,9 @@ static void follow_first(struct collector *collector, struct image *image)
 }
 
 /*
- * The first one. What the marks will cost is not known then: with --budget it waits until they may
- * cost as much as they could, if all pages are touched, and its end as much as this look.
+ * The first one. What its marks will cost is not known: a part of what they could, if all pages are
+ * touched. With --budget it waits until that may be spent, and twice this look, for clearing and
+ * for its end. What it has cost more is paid back before the next one.
  */
 static void try_first(struct collector *collector, struct image *image)
 {
@@ -326,7 +329,8 @@ static void try_first(struct collector *collector, struct image *image)
 	int err = is_strict || image->writes.fd >= 0 ? page_touches_read(image->pid, &touches) : 0;
 
 	n_pages = touches.marked_bytes / (uint64_t)sysconf(_SC_PAGESIZE);
-	own->need_ns = is_strict ? 2 * (own_time() - begin_ns) + n_pages * shared->mark_ns : 0;
+	own->read_ns = own_time() - begin_ns;
+	own->need_ns = is_strict ? 2 * own->read_ns + n_pages * shared->mark_ns / FIRST_PART : 0;
 	if (err == 0 && is_allowed(collector, image)) {
 		if (image->writes.fd >= 0)
 			look_at_writes(collector, image, &touches, &written);
@@ -334,11 +338,11 @@ static void try_first(struct collector *collector, struct image *image)
 	} else if (err == 0) {
 		/* This look was in vain: the next one may be dearer and shall not be. */
 		own->need_ns += own->need_ns / 4;
+		own->tried_bytes = touches.resident_bytes;
 	}
 	page_writes_look_finish(&written.look);
 	page_touches_finish(&touches);
-	own->own_ns = own_time() - begin_ns;
-	image->budget.spent_ns += is_strict ? own->own_ns : 0;
+	image->budget.spent_ns += is_strict ? own_time() - begin_ns : 0;
 	if (err == 0 && own->begin_ticks)
 		follow_first(collector, image);
 	if (err < 0) {
@@ -377,6 +381,7 @@ static void end_interval(struct collector *collector, struct image *image, bool 
 	uint64_t begin_ns = own_time(), cost_ns;
 	int err = read_interval(image, &touches);
 
+	own->read_ns = own_time() - begin_ns;
 	record.end_ticks = clock_ticks(collector->clock);
 	record.number = ++shared->n_intervals;
 	if (err < 0)
@@ -389,8 +394,7 @@ static void end_interval(struct collector *collector, struct image *image, bool 
 		own->lacks_writes = true;
 	if (err == 0 && !is_end && !own->is_refused)
 		err = begin_interval(collector, image);
-	own->own_ns = own_time() - begin_ns;
-	record.own_ns = own->own_ns - written.record.own_ns;
+	record.own_ns = own_time() - begin_ns - written.record.own_ns;
 	if (touches.n_run_bytes > 0 && !own->is_refused && (err == 0 || err == -ESRCH)) {
 		record.resident_bytes = touches.resident_bytes;
 		record.touched_bytes = touches.touched_bytes;
@@ -398,12 +402,13 @@ static void end_interval(struct collector *collector, struct image *image, bool 
 		write_touches(collector, &record, &touches);
 	}
 	write_written(collector, image, &written, record.number);
-	cost_ns = own->own_ns + record.program_ns + written.record.program_ns;
+	cost_ns = record.own_ns + written.record.own_ns + record.program_ns +
+		  written.record.program_ns;
 	image->budget.spent_ns += cost_ns;
 	/* For this one, and for the next, which begins with its end. */
 	own->need_ns = cost_ns;
-	if (shared->share.is_strict) /* and for the look at resident memory at the end */
-		own->need_ns += cost_ns + image->pages.cost_ns;
+	if (shared->share.is_strict) /* and for what is read at the end of the process */
+		own->need_ns += own->read_ns + image->pages.cost_ns;
 	own->next_ns = clock_ns(CLOCK_MONOTONIC) + shared->interval_ns;
 	page_touches_finish(&touches);
 	if (err < 0)
@@ -428,6 +433,22 @@ static bool may_share_memory(const struct collector *collector, const struct ima
 	       (order < 0 && errno != ESRCH && age < collector->ticks_per_second / VFORK_SHARE);
 }
 
+/*
+ * A program that has grown since the look in vain would be looked at in vain again: twice a look at
+ * each page more, and its marks.
+ */
+static void foresee(const struct collector *collector, struct image *image)
+{
+	struct image_touches *own = &image->touches;
+	uint64_t now_bytes = image->pages.last_bytes;
+
+	if (own->begin_ticks || own->tried_bytes == 0 || now_bytes <= own->tried_bytes)
+		return;
+	own->need_ns += (now_bytes - own->tried_bytes) / (uint64_t)sysconf(_SC_PAGESIZE) *
+			(2 * USUAL_READ_NS + collector->touches.mark_ns / FIRST_PART);
+	own->tried_bytes = now_bytes;
+}
+
 static void tick_image(struct collector *collector, struct image *image)
 {
 	struct image_touches *touches = &image->touches;
@@ -440,6 +461,7 @@ static void tick_image(struct collector *collector, struct image *image)
 		return;
 	if (image->budget.begin.now_ns == 0)
 		image->budget.begin = page_clock_read(image->pid);
+	foresee(collector, image);
 	if (!is_allowed(collector, image))
 		return;
 	if (touches->begin_ticks)
@@ -463,13 +485,15 @@ void collector_end_touches(struct collector *collector, struct image *image)
 	if (!collector->touches.is_on || !own->begin_ticks ||
 	    (own->is_refused && image->writes.fd < 0))
 		return;
-	own->need_ns = collector->touches.share.is_strict ? own->own_ns : 0;
+	own->need_ns = collector->touches.share.is_strict ? own->read_ns : 0;
 	if (is_allowed(collector, image)) {
 		end_interval(collector, image, true);
 	} else {
 		own->forbidden_ticks = own->begin_ticks;
 		say_forbidden(collector, image, clock_ticks(collector->clock));
 	}
+	own->begin_ticks = 0;
+	own->next_ns = UINT64_MAX;
 }
 
 void collector_forget_touches(struct collector *collector, struct image *image)

@@ -43,8 +43,9 @@ struct image_touches {
 	int table; /* pagemap of the memory whose marks were cleared then; -1: none */
 	uint64_t next_ns; /* CLOCK_MONOTONIC: when this one ends, or a first one is tried */
 	uint64_t need_ns; /* that may then be spent, at least: what that will cost */
+	uint64_t tried_bytes; /* resident when need_ns was found, in vain; 0: it was not */
 	uint64_t forbidden_ticks; /* since then the budget allows none; 0: it does */
-	uint64_t own_ns; /* of the last one: reading and clearing */
+	uint64_t read_ns; /* that reading all marks took the last time */
 	uint64_t writes_begin_ticks; /* all that is watched was protected; 0: nothing was */
 	uint64_t share_ppm; /* of the watched pages, that were written in the last one */
 	bool is_refused;

@@ -1,11 +1,44 @@
 #include "runner/processes/page-budget.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
 
 #include "common/clock.h"
 
 #define PPM	 UINT64_C(1000000)
 #define GRACE_NS UINT64_C(1000000000) /* that nobody need have had where it is not strict */
+#define N_CHUNKS 64u
+
+static uint64_t chunk_ns(volatile char *memory, size_t page_bytes, bool writes)
+{
+	uint64_t begin = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+
+	for (size_t i = 0; i < PAGE_SWEEP_PAGES; i++)
+		if (writes)
+			memory[i * page_bytes] = 1;
+		else
+			(void)memory[i * page_bytes];
+	return clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin;
+}
+
+static int compare_times(const void *a, const void *b)
+{
+	uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+
+	return (left > right) - (left < right);
+}
+
+uint64_t page_sweep_ns(volatile char *memory, size_t n_pages, size_t page_bytes, bool writes)
+{
+	uint64_t times[N_CHUNKS] = { 0 };
+	size_t n = 0;
+
+	for (; n < N_CHUNKS && (n + 1) * PAGE_SWEEP_PAGES <= n_pages; n++)
+		times[n] = chunk_ns(memory + n * PAGE_SWEEP_PAGES * page_bytes, page_bytes, writes);
+	qsort(times, n, sizeof(*times), compare_times);
+	return times[n / 2];
+}
 
 struct page_clock page_clock_read(pid_t pid)
 {

@@ -5,8 +5,16 @@
  * than the budget needs at the soonest: it is asked again then. One thread.
  */
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+/*
+ * What touching each page of some memory of ours costs, in ns of CPU time for PAGE_SWEEP_PAGES of
+ * them: the median over such chunks, for what else a machine does falls on few of them.
+ */
+#define PAGE_SWEEP_PAGES 64u
+uint64_t page_sweep_ns(volatile char *memory, size_t n_pages, size_t page_bytes, bool writes);
 
 /* Of the first thread of a process, in ns. */
 struct page_clock {

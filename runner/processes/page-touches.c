@@ -10,13 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/array.h"
 #include "common/cleanup.h"
-#include "common/clock.h"
 #include "runner/processes/image-proc.h"
+#include "runner/processes/page-budget.h"
 #include "schemas/trace-format.h"
 #include "trace/varint.h"
 
@@ -267,15 +266,6 @@ int page_touches_clear(pid_t pid)
 
 /* ---- Cost ---- */
 
-static uint64_t sweep_ns(const volatile char *memory, size_t page_bytes)
-{
-	uint64_t begin = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-
-	for (size_t i = 0; i < N_PAGES; i++)
-		(void)memory[i * page_bytes];
-	return clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin;
-}
-
 uint64_t page_touches_mark_ns(void)
 {
 	size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
@@ -288,13 +278,13 @@ uint64_t page_touches_mark_ns(void)
 	madvise(memory, N_PAGES * page_bytes, MADV_NOHUGEPAGE);
 	memset(memory, 1, N_PAGES * page_bytes);
 	for (unsigned i = 0; i < N_MEASUREMENTS; i++) {
-		uint64_t warm = sweep_ns(memory, page_bytes), marked;
+		uint64_t warm = page_sweep_ns(memory, N_PAGES, page_bytes, false), marked;
 
 		if (page_touches_clear(getpid()) < 0)
 			break;
-		marked = sweep_ns(memory, page_bytes);
-		if (marked > warm && (marked - warm) / N_PAGES < least)
-			least = (marked - warm) / N_PAGES;
+		marked = page_sweep_ns(memory, N_PAGES, page_bytes, false);
+		if (marked > warm && (marked - warm) / PAGE_SWEEP_PAGES < least)
+			least = (marked - warm) / PAGE_SWEEP_PAGES;
 	}
 	munmap(memory, N_PAGES * page_bytes);
 	return least > MAX_MARK_NS ? 0 : least;

@@ -11,13 +11,12 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/array.h"
 #include "common/cleanup.h"
-#include "common/clock.h"
 #include "runner/processes/image-proc.h"
+#include "runner/processes/page-budget.h"
 #include "runner/processes/page-scan.h"
 #include "schemas/trace-format.h"
 #include "trace/varint.h"
@@ -437,21 +436,13 @@ void page_writes_finish(struct page_writes *writes)
 
 /* ---- Cost ---- */
 
-static uint64_t sweep_ns(volatile char *memory, size_t page_bytes)
-{
-	uint64_t begin = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-
-	for (size_t i = 0; i < N_PAGES; i++)
-		memory[i * page_bytes] = 1;
-	return clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin;
-}
-
 /* 1: what is written is found, and costs so much more; 0: found, no more; < 0: it is not found. */
 static int measure(struct page_writes *writes, char *memory, size_t n_bytes, uint64_t *ret_ns)
 {
 	struct page_area area = { (uintptr_t)memory, (uintptr_t)memory + n_bytes, true, false };
 	struct page_touches touches = { .areas = &area, .n_areas = 1 };
-	uint64_t warm = sweep_ns(memory, n_bytes / N_PAGES), cold;
+	size_t page_bytes = n_bytes / N_PAGES;
+	uint64_t warm = page_sweep_ns(memory, N_PAGES, page_bytes, true), cold;
 
 	for (unsigned i = 0; i < 2; i++) {
 		struct page_writes_look look = { 0 };
@@ -461,9 +452,9 @@ static int measure(struct page_writes *writes, char *memory, size_t n_bytes, uin
 		page_writes_look_finish(&look);
 		if (err < 0 || found != n_bytes)
 			return err < 0 ? err : -ENOTSUP;
-		cold = sweep_ns(memory, n_bytes / N_PAGES);
-		if (cold > warm && (cold - warm) / N_PAGES < *ret_ns)
-			*ret_ns = (cold - warm) / N_PAGES;
+		cold = page_sweep_ns(memory, N_PAGES, page_bytes, true);
+		if (cold > warm && (cold - warm) / PAGE_SWEEP_PAGES < *ret_ns)
+			*ret_ns = (cold - warm) / PAGE_SWEEP_PAGES;
 	}
 	return 0;
 }
