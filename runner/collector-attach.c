@@ -50,6 +50,10 @@ static void ask_to_leave(struct collector *collector)
 {
 	collector->wants_to_leave = false;
 	collector->leave_ns = 0;
+	/* Its last interval and look: when it has been left nobody may call it recorded. */
+	for (struct image *image = collector->tracker.images.first; image; image = image->next)
+		collector_end_touches(collector, image);
+	collector_look_at_pages(collector);
 	for (size_t i = 0; i < collector->n_attached; i++) {
 		struct attached *attached = &collector->attached[i];
 

@@ -22,7 +22,7 @@ static int refuse(struct run *run, int err, const char *message)
 /* Others open one event on one thread, or need a start of the program. */
 static bool are_possible(const char *sources)
 {
-	static const char *const possible[] = { "clock", "faults", "none" };
+	static const char *const possible[] = { "clock", "faults", "pages", "none" };
 
 	for (const char *at = sources; *at; at += strcspn(at, ","), at += *at == ',') {
 		size_t n = strcspn(at, ",@");
@@ -45,8 +45,8 @@ static int check_options(struct run *run)
 		run->options_now.source = "clock,faults";
 	else if (!are_possible(options->source))
 		return refuse(run, -EINVAL,
-			      "--source: a process that is attached to is sampled by clock and "
-			      "faults only (or none)");
+			      "--source: a process that is attached to is sampled by clock, "
+			      "faults and pages only (or none)");
 	run->options_now.wait_child = true;
 	run->options_now.no_follow = !options->attach_children;
 	return 0;

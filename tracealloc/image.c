@@ -220,5 +220,10 @@ void ta_image_attach(void)
 
 int ta_image_attach_late(void)
 {
-	return attach_exec(true);
+	int r = attach_exec(true);
+
+	/* A filter may end whoever asks for what is lent. */
+	if (r == 0 && ta_image.flags & RING_FLAG_WRITES && !ta_sandbox_is_on)
+		ta_attach_lend(ta_told.socket);
+	return r;
 }

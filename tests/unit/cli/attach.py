@@ -164,6 +164,33 @@ def check_samples(folder):
                     f"thread {tid}: {n_samples} samples in {n * unit_ms:.0f} ms")
 
 
+def check_pages(folder):
+    """Touched and written pages of a program that was there before, up to its leaving."""
+    for patience in 0.3, 1, 3, 9:
+        victim = Victim()
+        attached = Attached(victim, folder, "--source", "pages", "--pages", "50ms")
+        if "recording" not in attached.first:
+            attached.wait()
+            victim.end()
+            print("not measured: touched pages:", attached.first)
+            return
+        time.sleep(patience)
+        checks.that(victim.ask("mark") == "marked", "no mark")
+        checks.that(attached.leave() == 0, f"status: {attached.rest}")
+        victim.end()
+        database = attached.database()
+        if database.one("SELECT count(*) FROM page_interval") > 2:
+            break
+    checks.that(database.one("SELECT count(*) FROM page_interval WHERE touched > 0") > 2,
+                f"intervals of touches: {database.losses()}")
+    checks.that(database.one("SELECT count(*) FROM page_snapshot WHERE reason = 'tick' AND"
+                             " has_parts") > 0, "looks at what is resident")
+    lost = [reason for source, reason in database.losses() if source == "pages" and
+            "written pages" in reason]
+    n_writes = database.one("SELECT count(*) FROM write_interval")
+    checks.that((n_writes > 0) != bool(lost), f"{n_writes} intervals of writes, {lost}")
+
+
 def check_library(folder):
     """A library that is opened while we are there is seen, at least from its second call on."""
     victim = Victim()
@@ -402,6 +429,7 @@ def main():
         victim.end()
         check_counts(folder)
         check_samples(folder)
+        check_pages(folder)
         check_library(folder)
         check_ends(folder)
         check_refusals(folder)
