@@ -84,6 +84,7 @@ extern const char report_resident_line_sql[]; /* of the overview; no row: not kn
 
 /* working-set.c: which pages were touched (--source pages) */
 extern const char report_working_set_sql[];
+extern const char report_working_set_curve_sql[];
 extern const char report_working_set_foot_sql[];
 extern const char report_untouched_sql[];
 extern const char report_written_sql[];

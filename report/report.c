@@ -332,6 +332,21 @@ const struct report reports[] = {
 		      TABLE_BYTES, TABLE_BYTES, TABLE_PERCENT, TABLE_PLAIN),
 	},
 	{
+		.name = "working-set-curve",
+		.title = "How much of the time so much memory would have held what was touched",
+		.nothing = "No touched pages were recorded: record --source pages (if it was, see "
+			   "--losses).",
+		.note = "memory: in tenths of the most that was resident; interval, in 1s, 10s,"
+			" 60s: of the time that was seen, in windows of that length in which"
+			" certainly no more than this memory was touched; most: in which that is"
+			" possible (what several intervals touch may be the same pages or not);"
+			" \"-\": the recording has no such window",
+		.foot_sql = report_working_set_foot_sql,
+		.sql = report_working_set_curve_sql,
+		KINDS(TABLE_BYTES, TABLE_PERCENT, TABLE_PERCENT, TABLE_PERCENT, TABLE_PERCENT,
+		      TABLE_PERCENT, TABLE_PERCENT, TABLE_PERCENT, TABLE_PERCENT, TABLE_PLAIN),
+	},
+	{
 		.name = "untouched",
 		.has_lines = true,
 		.title = "Call sites with pages that nobody touched for a time",

@@ -20,29 +20,47 @@
 	" page_interval.end_ns <= page_run.end_ns WHERE page_run.run_id = :run)"
 
 /*
- * 0: each interval by itself. Windows of which less than a half was seen are left out. At least the
+ * 0: each interval by itself; windows of which less than a half was seen say nothing. At least the
  * most of any interval was touched: mappings grow, merge and part, and what was touched in one may
  * be touched again in the next one's. At most what was touched in all, and a mapping's size.
  */
-const char report_working_set_sql[] = EACH_INTERVAL
-	", length(ns) AS (VALUES (0), (1000000000), (10000000000), (60000000000)),"
-	" mapping AS (SELECT ns, CASE ns WHEN 0 THEN end_ns ELSE end_ns / ns END AS number,"
-	"  process, min(sum(touched), max(size)) AS most FROM each, length"
-	"  GROUP BY ns, number, process, address),"
-	" seen AS (SELECT ns, CASE ns WHEN 0 THEN end_ns ELSE end_ns / ns END AS number, process_id"
-	"  AS process, 1.0 * sum(end_ns - begin_ns) AS seen_ns, max(touched) AS least,"
-	"  max(resident) AS resident FROM page_interval, length"
-	"  WHERE run_id = :run GROUP BY ns, number, process),"
-	" window AS (SELECT ns, number, process, least, sum(most) AS most, resident,"
-	"  seen_ns FROM mapping JOIN seen USING (ns, number, process)"
-	"  GROUP BY ns, number, process)"
+#define WINDOWS EACH_INTERVAL \
+	", length(ns) AS (VALUES (0), (1000000000), (10000000000), (60000000000))," \
+	" mapping AS (SELECT ns, CASE ns WHEN 0 THEN end_ns ELSE end_ns / ns END AS number," \
+	"  process, min(sum(touched), max(size)) AS most FROM each, length" \
+	"  GROUP BY ns, number, process, address)," \
+	" seen AS (SELECT ns, CASE ns WHEN 0 THEN end_ns ELSE end_ns / ns END AS number," \
+	"  process_id AS process, 1.0 * sum(end_ns - begin_ns) AS seen_ns, max(touched) AS least," \
+	"  max(resident) AS resident FROM page_interval, length" \
+	"  WHERE run_id = :run GROUP BY ns, number, process)," \
+	" window AS (SELECT ns, number, process, least, sum(most) AS most, resident," \
+	"  seen_ns FROM mapping JOIN seen USING (ns, number, process)" \
+	"  WHERE ns = 0 OR seen_ns >= ns / 2 GROUP BY ns, number, process)"
+
+const char report_working_set_sql[] = WINDOWS
 	" SELECT CASE ns WHEN 0 THEN CAST(avg(seen_ns) AS INTEGER) ELSE ns END AS window,"
 	" count(*) AS windows, CAST(avg(least) AS INTEGER) AS least, CAST(avg(most) AS INTEGER) AS"
 	" most, max(least) AS highest_least, max(most) AS highest_most, max(resident) AS resident,"
 	" CASE ns WHEN 0 THEN 1.0 ELSE min(1.0, avg(seen_ns) / ns) END AS seen, pid AS process"
-	" FROM window JOIN process ON process.id = process WHERE ns = 0 OR seen_ns >= ns / 2"
+	" FROM window JOIN process ON process.id = process"
 	" GROUP BY process, ns ORDER BY max(resident) OVER (PARTITION BY process) DESC, pid, ns"
 	" LIMIT :limit";
+
+/* The share of the time seen whose windows of one length had touched at most so much memory. */
+#define FIT(ns_, bytes) \
+	"sum(CASE WHEN ns = " ns_ " AND " bytes " <= memory THEN seen_ns ELSE 0 END) /" \
+	" sum(CASE ns WHEN " ns_ " THEN seen_ns END)"
+
+const char report_working_set_curve_sql[] = WINDOWS
+	", tenth(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM tenth WHERE n < 10),"
+	" given AS (SELECT process AS given_to, n, max(resident) AS whole, max(resident) * n / 10"
+	"  AS memory FROM window, tenth GROUP BY process, n)"
+	" SELECT memory, n / 10.0 AS \"of resident\", " FIT("0", "most") " AS interval, "
+	FIT("1000000000", "most") " AS in_1s, " FIT("1000000000", "least") " AS in_1s_most, "
+	FIT("10000000000", "most") " AS in_10s, " FIT("10000000000", "least") " AS in_10s_most, "
+	FIT("60000000000", "most") " AS in_60s, " FIT("60000000000", "least") " AS in_60s_most,"
+	" pid AS process FROM given JOIN window ON process = given_to JOIN process ON process.id ="
+	" given_to GROUP BY given_to, n ORDER BY whole DESC, pid, n LIMIT :limit";
 
 /* What it took, and what it has cost the program. */
 const char report_working_set_foot_sql[] =

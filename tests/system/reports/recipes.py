@@ -152,10 +152,10 @@ def check_pages():
     """Touched and written pages of a program that leaves 16 MiB alone for 1.5 s."""
     lazy = 'my $x = "a" x (1 << 24); select undef, undef, undef, 1.5; print length $x'
     db = whole.Recording(MEMSIGHT, ["perl", "-e", lazy], ["-q", "--source", "pages"])
-    for name in ["working-set", "untouched", "written", "cold-for"]:
+    for name in ["working-set", "working-set-curve", "untouched", "written", "cold-for"]:
         option = OPTIONS.get(name, ["--" + name])
         rows = json.loads(whole.run([MEMSIGHT, "report", db.path, *option, "--format", "json"]))
-        if rows or name == "working-set":
+        if rows or name.startswith("working-set"):
             json_schema.check_report(checks, rows, name)
         else:  # no rights, or an older kernel
             print(f"not checked: {name}, of which there is nothing here")

@@ -246,6 +246,11 @@ START_TEST(a_working_set_lies_between_its_busiest_interval_and_the_sum_of_all)
 	/* Each interval: 4 pages, or 9; in the second: 4 to 10, and 5 to 10. */
 	ck_assert_has("\n99000000,10,26624,26624,36864,36864,81920,1.0,");
 	ck_assert_has("\n1000000000,1,36864,81920,36864,81920,81920,0.99,");
+	/* 40 KiB hold each interval, and perhaps the second; 80 KiB hold both. */
+	write_request("working-set-curve", (struct report_request){ .format = TABLE_CSV });
+	ck_assert_has("\n24576,0.3,0.5,0.0,0.0,,,,,");
+	ck_assert_has("\n40960,0.5,1.0,0.0,1.0,,,,,");
+	ck_assert_has("\n81920,1.0,1.0,1.0,1.0,,,,,");
 	/* It merges with a page below it: what is touched there may be what was touched before. */
 	sqlite3_exec(db,
 		     "UPDATE page_run SET end_ns = 499000000, n_intervals = 5 WHERE address ="
