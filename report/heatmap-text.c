@@ -17,16 +17,17 @@
 #define DEFAULT_HEIGHT 50
 
 const char report_heatmap_sql[] =
-	"SELECT \"column\", row, from_ns, to_ns, low, high, kind, name, touches, source, occupancy"
-	" FROM temp.heatmap ORDER BY row, \"column\" LIMIT :limit";
+	"SELECT \"column\", row, from_ns, to_ns, low, high, kind, name, touches, source, occupancy,"
+	" written, touched, untouched FROM temp.heatmap ORDER BY row, \"column\" LIMIT :limit";
 
 /* clang-format off */
 static const char create_sql[] =
 	"CREATE TEMP TABLE IF NOT EXISTS heatmap(\"column\", row, from_ns, to_ns, low, high, kind,"
-	" name, touches, source, occupancy);DELETE FROM temp.heatmap";
+	" name, touches, source, occupancy, written, touched, untouched);DELETE FROM temp.heatmap";
 /* clang-format on */
 static const char insert_sql[] =
-	"INSERT INTO temp.heatmap VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+	"INSERT INTO temp.heatmap VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13,"
+	" ?14)";
 
 /*
  * A row's piece of the axis: addresses of its first and behind its last byte, and what it begins
@@ -80,7 +81,15 @@ static int insert_cell(sqlite3_stmt *stmt, const struct heat *heat, const struct
 	else
 		sqlite3_bind_null(stmt, 10);
 	sqlite3_bind_double(stmt, 11, picture->occupancy[i] / 255.0);
+	for (int layer = 0; layer < PICTURE_PAGE_LAYERS && heat->pages.shares[layer]; layer++)
+		sqlite3_bind_double(stmt, 12 + layer, heat->pages.shares[layer][i] / 255.0);
 	return sqlite3_step(stmt) == SQLITE_DONE ? 0 : -EPROTO;
+}
+
+static bool has_something(const struct heat *heat, size_t i)
+{
+	return heat->picture->counts[i] || heat->picture->occupancy[i] ||
+	       heat_page_layer(heat, i) >= 0;
 }
 
 static int insert_cells(sqlite3 *db, const struct heat *heat)
@@ -94,7 +103,7 @@ static int insert_cells(sqlite3 *db, const struct heat *heat)
 		struct row row = row_of(heat, y);
 		for (unsigned x = 0; r == 0 && x < part->width; x++) {
 			size_t i = (size_t)y * part->width + x;
-			if (picture->counts[i] || picture->occupancy[i])
+			if (has_something(heat, i))
 				r = insert_cell(stmt, heat, &row, x);
 		}
 	}
@@ -165,6 +174,17 @@ unsigned report_heatmap_level(uint32_t number, uint32_t most, unsigned n)
 	return level < 0 ? 0 : level < n ? (unsigned)level : n - 1;
 }
 
+/* What --source pages knows of a cell that no sample has met: its sign, or its colour. */
+static const struct {
+	const char *sign;
+	int colour;
+	const char *about;
+} page_signs[PICTURE_PAGE_LAYERS] = {
+	[PICTURE_PAGES_WRITTEN] = { "w", TERMINAL_ORANGE, "written" },
+	[PICTURE_PAGES_TOUCHED] = { "t", TERMINAL_YELLOW, "all of a mapping touched" },
+	[PICTURE_PAGES_UNTOUCHED] = { "-", TERMINAL_SKY, "none of its resident pages touched" },
+};
+
 /* What is drawn: cells, and how. */
 struct drawing {
 	const struct heat *heat;
@@ -177,20 +197,29 @@ static size_t index_of(const struct heat *heat, unsigned x, unsigned y)
 	return (size_t)y * heat->picture->request.width + x;
 }
 
+/* Blocks are in grey where something else has the colours. */
+static bool has_greys(const struct heat *heat)
+{
+	return heat->most || heat_has_pages(heat);
+}
+
 /* Colour of a cell; NOTHING: the terminal's own. */
 static int colour_of(const struct heat *heat, unsigned x, unsigned y)
 {
 	size_t i = index_of(heat, x, y);
 	uint32_t count = heat->picture->counts[i];
 	unsigned part = heat->picture->occupancy[i];
+	int layer = heat_page_layer(heat, i);
 
 	if (count)
 		return (int)palette_terminal(
 			report_heatmap_level(count, heat->most, TERMINAL_LEVELS));
+	if (layer >= 0)
+		return page_signs[layer].colour;
 	if (part == 0)
 		return NOTHING;
-	return heat->most ? greys[part * N_SHADES / 256]
-			  : (int)palette_terminal(part * TERMINAL_LEVELS / 256);
+	return has_greys(heat) ? greys[part * N_SHADES / 256]
+			       : (int)palette_terminal(part * TERMINAL_LEVELS / 256);
 }
 
 static const char *shade_of(const struct heat *heat, unsigned x, unsigned y)
@@ -198,12 +227,15 @@ static const char *shade_of(const struct heat *heat, unsigned x, unsigned y)
 	size_t i = index_of(heat, x, y);
 	uint32_t count = heat->picture->counts[i];
 	unsigned part = heat->picture->occupancy[i];
+	int layer = heat_page_layer(heat, i);
 
 	if (count)
 		return shades[report_heatmap_level(count, heat->most, N_SHADES)];
+	if (layer >= 0)
+		return page_signs[layer].sign;
 	if (part == 0)
 		return " ";
-	return heat->most ? "·" : shades[part * N_SHADES / 256];
+	return has_greys(heat) ? "·" : shades[part * N_SHADES / 256];
 }
 
 static void draw_halves(FILE *out, int upper, int lower)
@@ -303,20 +335,36 @@ static void write_sign(const struct drawing *drawing, unsigned level)
 		fprintf(drawing->out, "  %s", shades[level]);
 }
 
+static void write_page_legend(const struct drawing *drawing)
+{
+	fputs("pages (--source pages, exact):", drawing->out);
+	for (unsigned i = 0; i < PICTURE_PAGE_LAYERS; i++) {
+		if (drawing->is_coloured)
+			fprintf(drawing->out, "  \033[38;5;%dm█\033[0m", page_signs[i].colour);
+		else
+			fprintf(drawing->out, "  %s", page_signs[i].sign);
+		fprintf(drawing->out, " %s", page_signs[i].about);
+	}
+	fputc('\n', drawing->out);
+}
+
 static void write_legend(const struct drawing *drawing)
 {
 	unsigned n = drawing->is_coloured ? TERMINAL_LEVELS : N_SHADES;
 	uint32_t most = drawing->heat->most;
 	FILE *out = drawing->out;
 
-	if (most && drawing->is_coloured)
-		fprintf(out, "\033[38;5;%dm█\033[0m in a block, no touch seen; touches in a cell:",
+	if (has_greys(drawing->heat) && drawing->is_coloured)
+		fprintf(out, "\033[38;5;%dm█\033[0m in a block, no touch seen",
 			greys[N_SHADES - 1]);
-	else if (most)
-		fputs("· in a block, no touch seen; touches in a cell:", out);
-	else
+	else if (has_greys(drawing->heat))
+		fputs("· in a block, no touch seen", out);
+	if (most)
+		fputs("; touches in a cell:", out);
+	else if (!has_greys(drawing->heat))
 		fputs("of a cell's bytes x time in blocks:", out);
-	for (unsigned level = 0; level < n && (!most || level < most); level++) {
+	for (unsigned level = 0;
+	     level < n && (most ? level < most : !heat_has_pages(drawing->heat)); level++) {
 		write_sign(drawing, level);
 		if (most)
 			write_range(out, level, most, n);
@@ -324,6 +372,8 @@ static void write_legend(const struct drawing *drawing)
 			fprintf(out, " to %u %%", 100 * (level + 1) / n);
 	}
 	fputc('\n', out);
+	if (heat_has_pages(drawing->heat))
+		write_page_legend(drawing);
 }
 
 static int write_notes(const struct drawing *drawing, sqlite3 *db)

@@ -157,7 +157,7 @@ CREATE TABLE page_part (
     huge        INTEGER NOT NULL, -- [bytes] of resident, in huge pages
     shared      INTEGER,          -- [bytes] of resident + beside, in pages that other processes
                                   -- have, too; NULL: not asked: no relative by fork was alive, or
-                                  -- there were too many pages (docs/sources.md)
+                                  -- there were too many pages (docs/pages.md)
     node_bytes  TEXT              -- [bytes] of resident + beside on each NUMA node, JSON {"0":
                                   -- bytes, ...}; NULL: one node
 );

@@ -29,6 +29,7 @@ static const char source_sql[] =
 
 void heat_finish(struct heat *heat)
 {
+	picture_pages_finish(&heat->pages);
 	heat->picture = picture_free(heat->picture);
 	heat->store = picture_store_close(heat->store);
 	heat->private = db_close(heat->private);
@@ -219,10 +220,20 @@ int heat_make(sqlite3 *db, const struct heat_request *request, struct heat *heat
 		r = picture_make(heat->store, &asked, &heat->picture);
 	if (r == 0)
 		r = make_part(heat, request, &asked);
+	if (r == 0)
+		r = picture_pages_read(db, heat->store, heat->picture, &heat->pages);
 	if (r < 0)
 		return r;
 	measure(heat);
 	return name_process(db, heat);
+}
+
+int heat_page_layer(const struct heat *heat, size_t cell)
+{
+	for (int i = 0; i < PICTURE_PAGE_LAYERS && heat->pages.shares[i]; i++)
+		if (!heat->picture->counts[cell] && heat->pages.shares[i][cell])
+			return i;
+	return -1;
 }
 
 /* ---- Notes ---- */

@@ -5,6 +5,7 @@
  * for plots.
  */
 #include <sqlite3.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,6 +31,7 @@ struct heat {
 	struct db *private; /* of picture_compute(), where nothing was stored; else NULL */
 	struct picture_store *store;
 	struct picture *picture;
+	struct picture_pages pages;
 	const struct picture_band *bands; /* of the store */
 	size_t n_bands;
 	uint32_t most; /* touches of the fullest cell */
@@ -50,6 +52,15 @@ struct heat {
  */
 int heat_make(sqlite3 *db, const struct heat_request *request, struct heat *heat);
 void heat_finish(struct heat *heat); /* accepts a zeroed one */
+
+/* What pages say of a cell that no sampled touch met: an enum picture_page_layer, or -1. */
+int heat_page_layer(const struct heat *heat, size_t cell);
+
+/* Is anything known of pages? */
+static inline bool heat_has_pages(const struct heat *heat)
+{
+	return heat->pages.shares[0] != NULL;
+}
 
 #define auto_heat __attribute__((cleanup(heat_finish)))
 

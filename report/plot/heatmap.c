@@ -19,10 +19,34 @@
 
 static const struct canvas_pen thin = { PALETTE_BLACK, FIGURE_LINE, 0, CANVAS_NO_COLOUR };
 
+/* What --source pages knows of a cell: where no sample has met it. */
+static const uint32_t page_colours[PICTURE_PAGE_LAYERS] = {
+	[PICTURE_PAGES_WRITTEN] = PALETTE_ORANGE,
+	[PICTURE_PAGES_TOUCHED] = PALETTE_YELLOW,
+	[PICTURE_PAGES_UNTOUCHED] = PALETTE_LIGHT_BLUE,
+};
+static const char page_words[] =
+	"orange: pages written; yellow: all pages of a mapping touched; light blue: none of its "
+	"resident pages touched (--source pages, exact)\n";
+
+/* A share of a colour in 255ths, on white. */
+static uint32_t tint(uint32_t colour, unsigned part)
+{
+	uint32_t mixed = 0;
+
+	for (unsigned shift = 0; shift < 24; shift += 8)
+		mixed |= (255 - (255 - (colour >> shift & 255)) * part / 255) << shift;
+	return mixed;
+}
+
 static uint32_t colour_of(const struct heat *heat, size_t i)
 {
 	uint32_t count = heat->picture->counts[i];
 	unsigned part = heat->picture->occupancy[i];
+	int layer = heat_page_layer(heat, i);
+
+	if (layer >= 0)
+		return tint(page_colours[layer], heat->pages.shares[layer][i]);
 
 	if (count && heat->most > 1)
 		return palette_level(
@@ -31,8 +55,9 @@ static uint32_t colour_of(const struct heat *heat, size_t i)
 		return palette_level(PALETTE_LEVELS - 1);
 	if (part == 0)
 		return CANVAS_NO_COLOUR;
-	return heat->most ? palette_occupied(part)
-			  : palette_level(part * (PALETTE_LEVELS - 1) / 255);
+	return heat->most || heat_has_pages(heat)
+		       ? palette_occupied(part)
+		       : palette_level(part * (PALETTE_LEVELS - 1) / 255);
 }
 
 /* The picture's first row has the lowest addresses, the page's is at the top. */
@@ -300,7 +325,7 @@ static int draw(struct plot *plot, const struct heat *heat)
 	struct figure *figure = &plot->figure;
 	struct labels labels = { 0 };
 	double font = figure->font;
-	double scale_width = 5.2 * font;
+	double scale_width = heat->most || !heat_has_pages(heat) ? 5.2 * font : font;
 	double top = NAME_HEIGHT * LABEL_SCALE * font; /* the last range may be as low as a line */
 	double height = figure->body.height - figure_x_axis_height(figure) - top;
 	double ends[2] = { (double)part->from_ns, (double)part->to_ns };
@@ -323,9 +348,10 @@ static int draw(struct plot *plot, const struct heat *heat)
 	draw_labels(plot, heat, &labels, panel.rect);
 	draw_blocks(plot, heat, &labels, panel.rect);
 	draw_title(plot, panel.rect);
-	draw_scale(plot, heat,
-		   (struct canvas_rect){ panel.rect.x + panel.rect.width + font, panel.rect.y, font,
-					 height });
+	if (heat->most || !heat_has_pages(heat))
+		draw_scale(plot, heat,
+			   (struct canvas_rect){ panel.rect.x + panel.rect.width + font,
+						 panel.rect.y, font, height });
 	return 0;
 }
 
@@ -338,11 +364,11 @@ static int draw_with_notes(struct plot *plot, const struct heat *heat)
 	if (r < 0)
 		return r;
 	if (asprintf(
-		    &whole, "%s%s",
-		    heat->most
+		    &whole, "%s%s%s",
+		    heat->most || heat_has_pages(heat)
 			    ? "grey: in a block, no touch seen; white: in no block, no touch seen\n"
 			    : "white: in no block\n",
-		    notes) < 0) {
+		    heat_has_pages(heat) ? page_words : "", notes) < 0) {
 		whole = NULL;
 		return -ENOMEM;
 	}

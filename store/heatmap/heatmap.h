@@ -133,6 +133,27 @@ int picture_make(struct picture_store *store, const struct picture_request *requ
 		 struct picture **ret_picture);
 struct picture *picture_free(struct picture *picture); /* accepts NULL, returns NULL */
 
+/* What --source pages knows of cells, page by page and exactly. */
+enum picture_page_layer {
+	PICTURE_PAGES_WRITTEN, /* in each interval there */
+	PICTURE_PAGES_TOUCHED, /* of mappings of which all pages were touched in each interval */
+	PICTURE_PAGES_UNTOUCHED, /* of mappings of which no resident page was */
+	PICTURE_PAGE_LAYERS
+};
+
+struct picture_pages {
+	/* as occupancy: of the cell's bytes x time; NULL: nothing is known */
+	uint8_t *shares[PICTURE_PAGE_LAYERS];
+};
+
+/*
+ * Read what is known of a picture's part, which the store has made. db is the one that was analysed
+ * (the store may have a private one). To be finished when 0 is returned; -ENOMEM, -EPROTO.
+ */
+int picture_pages_read(sqlite3 *db, struct picture_store *store, const struct picture *picture,
+		       struct picture_pages *ret_pages);
+void picture_pages_finish(struct picture_pages *pages); /* accepts a zeroed one */
+
 /*
  * Store what pictures of a run are made from, in the transaction of its import; replaces what was
  * there. A run with totals only gets none. Returns 0 or a negative errno.

@@ -124,6 +124,29 @@ static void write_cells(struct json *json, const struct picture *picture, bool i
 	packed_write_u8(json, picture->occupancy, n, is_short);
 }
 
+static void write_pages(struct json *json, const struct picture_request *part,
+			const struct picture_pages *pages, bool is_short)
+{
+	static const char *const names[PICTURE_PAGE_LAYERS] = {
+		[PICTURE_PAGES_WRITTEN] = "written",
+		[PICTURE_PAGES_TOUCHED] = "touched",
+		[PICTURE_PAGES_UNTOUCHED] = "untouched",
+	};
+
+	json_name(json, "pages");
+	if (!pages->shares[0]) {
+		json_null(json);
+		return;
+	}
+	json_open(json, '{');
+	for (unsigned i = 0; i < PICTURE_PAGE_LAYERS; i++) {
+		json_name(json, names[i]);
+		packed_write_u8(json, pages->shares[i], (size_t)part->width * part->height,
+				is_short);
+	}
+	json_close(json, '}');
+}
+
 /*
  * What a touch is one of: a sample of CPU time counts at one of the addresses that it is charged
  * to.
@@ -144,7 +167,8 @@ static void write_unit(struct view_question *question, const struct picture *pic
 	json_set_text(&question->json, "unit", unit ? unit : "samples of all sources");
 }
 
-static void write_picture(struct view_question *question, const struct picture *picture)
+static void write_picture(struct view_question *question, const struct picture *picture,
+			  const struct picture_pages *pages)
 {
 	struct json *json = &question->json;
 	const struct picture_request *request = &picture->request;
@@ -169,6 +193,7 @@ static void write_picture(struct view_question *question, const struct picture *
 	json_set_integer(json, "cell_bytes", (int64_t)picture->cell_bytes);
 	write_categories(json, picture);
 	write_cells(json, picture, limits->is_short);
+	write_pages(json, request, pages, limits->is_short);
 	write_blocks(json, picture,
 		     limits->n_blocks && limits->n_blocks < picture->n_drawn_blocks
 			     ? limits->n_blocks
@@ -195,6 +220,7 @@ static int make_picture(struct view_question *question, const struct picture_req
 {
 	struct picture_store *store = NULL;
 	struct picture *picture = NULL;
+	struct picture_pages pages = { 0 };
 	int r = view_context_pictures(question->context, &store);
 
 	if (r == 0)
@@ -203,7 +229,10 @@ static int make_picture(struct view_question *question, const struct picture_req
 		return view_context_refuse(question->context, r,
 					   "the run has no blocks and samples to draw");
 	if (r == 0)
-		write_picture(question, picture);
+		r = picture_pages_read(question->db, store, picture, &pages);
+	if (r == 0)
+		write_picture(question, picture, &pages);
+	picture_pages_finish(&pages);
 	picture_free(picture);
 	return r;
 }

@@ -115,6 +115,7 @@ def check_picture(checks, ask, database, run, process):
         checks.that(
             len(base64.b64decode(picture[name])) == 200 * 100,
             f"{name} has not a byte for each cell")
+    checks.that(picture["pages"] is None, "it has pages without --source pages")
     middle = (picture["from"] + picture["to"]) // 2
     parts = [
         ask("picture", run=run, process=process, width=50, height=50, **span)

@@ -5,6 +5,7 @@
 import { h } from "memsight/dom";
 import { bytes, count, duration, plural } from "memsight/format";
 import { drawMark } from "memsight/marks";
+import { PAGE_COLOURS } from "memsight/palette";
 import { createRamp, mostOf } from "memsight/ramp";
 
 function swatch(i, colour) {
@@ -14,6 +15,17 @@ function swatch(i, colour) {
 	context.fillStyle = colour;
 	drawMark(context, i, 14, 14, 7);
 	return canvas;
+}
+
+/** Of pages: what is in the picture. */
+function pageKeys({ pages }) {
+	const key = ({ colour, text }) => {
+		const swatch = h("span", { class: "swatch heat-none", "aria-hidden": "true" });
+		swatch.style.background = colour;
+		return [swatch, h("span", { class: "key-name" }, text)];
+	};
+	return PAGE_COLOURS.filter(({ name }) => pages?.[name].some((share) => share > 0))
+		.flatMap(key);
 }
 
 /** What one number of the picture stands for, in sentences. */
@@ -30,7 +42,9 @@ export function countedAs(picture, run) {
 	if (picture.cell_ns > 0)
 		parts.push(`counted in cells of ${duration(picture.cell_ns)} `
 			+ `x ${bytes(picture.cell_bytes)}`);
-	if (run.n_samples === 0)
+	if (run.n_samples === 0 && picture.pages)
+		parts.push("no source took samples in this run; what is known of pages is exact");
+	else if (run.n_samples === 0)
 		parts.push("no source took samples in this run, so it is not known what was "
 			+ "touched (the page Run says why)");
 	else if (picture.n_samples === 0)
@@ -64,7 +78,7 @@ export function drawLegend(root, picture, { colours, hidden, byDensity, dark, on
 		h("span", { class: "key-count" }, count(n)));
 	};
 	root.replaceChildren(...(byDensity ? createRamp(mostOf(picture.counts), dark)
-		: entries.map(key)));
+		: entries.map(key)), ...pageKeys(picture));
 	if (focused !== null)
 		root.querySelector(`[data-category="${focused}"]`)?.focus();
 }

@@ -154,6 +154,8 @@ export function paintScene(canvas, scene) {
 		context.fillRect(frame.left, frame.top, frame.width, frame.height);
 		const of = { ...scene, ...layer };
 		drawImage(context, scale, layer.picture, layer.occupancy);
+		if (layer.pages)
+			drawImage(context, scale, layer.picture, layer.pages);
 		drawBlocks(context, of, scale, frame);
 		if (layer.picture.nPoints > 0 && !scene.byDensity)
 			drawPoints(context, of, scale, frame);

@@ -61,6 +61,13 @@ export function categorical(i, dark = isDark()) {
 	return round === 0 ? colour : mix(colour, dark ? "#ffffff" : "#000000", part);
 }
 
+/** What --source pages knows of a cell, as the answer `picture` calls it, by rank. */
+export const PAGE_COLOURS = [
+	{ name: "written", colour: OKABE_ITO[1], text: "pages written" },
+	{ name: "touched", colour: OKABE_ITO[6], text: "all pages of a mapping touched" },
+	{ name: "untouched", colour: OKABE_ITO[4], text: "none of its resident pages touched" },
+];
+
 const DIRECTIONS = { read: 0, write: 5, "page fault": 3 };
 
 const UNKNOWN = /^(unknown|not known|not told|none|others?|all others|)$/i;

@@ -4,6 +4,8 @@
 import { rowsOf, unpack16, unpack8 } from "memsight/data";
 import { cividis, rgb, viridis } from "memsight/palette";
 
+const PAGES_ALPHA = 0.45; // touches are above
+
 /** @param {Object} answer  of `picture`, see schemas/view.def */
 export function readPicture(answer) {
 	return {
@@ -11,6 +13,8 @@ export function readPicture(answer) {
 		counts: unpack16(answer.counts),
 		category: unpack8(answer.category),
 		occupancy: unpack8(answer.occupancy),
+		pages: answer.pages && Object.fromEntries(Object.entries(answer.pages)
+			.map(([name, shares]) => [name, unpack8(shares)])),
 		categories: rowsOf(answer.categories),
 		blocks: answer.blocks?.columns ?? {},
 		nBlocks: answer.blocks?.n ?? 0,
@@ -43,6 +47,20 @@ export function occupancyImage(picture, colour) {
 		data[at + 1] = g;
 		data[at + 2] = b;
 		data[at + 3] = picture.occupancy[i];
+	});
+}
+
+/** What pages say of each cell, or null: the first of the layers that knows something of it. */
+export function pagesImage(picture, colours) {
+	if (!picture.pages)
+		return null;
+	const layers = colours.map(({ name, colour }) => [picture.pages[name], rgb(colour)]);
+	return imageOf(picture, (data, at, i) => {
+		const [shares, colour] = layers.find(([known]) => known[i] > 0) ?? [];
+		if (!shares)
+			return;
+		data.set(colour, at);
+		data[at + 3] = shares[i] * PAGES_ALPHA;
 	});
 }
 

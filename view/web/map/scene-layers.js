@@ -6,8 +6,8 @@
 import { createAxis } from "memsight/axis";
 import { rowsOf } from "memsight/data";
 import { objectName } from "memsight/format";
-import { categoryColours } from "memsight/palette";
-import { occupancyImage, readPicture, touchImage } from "memsight/picture";
+import { categoryColours, PAGE_COLOURS } from "memsight/palette";
+import { occupancyImage, pagesImage, readPicture, touchImage } from "memsight/picture";
 import { sameView } from "memsight/view";
 
 /** Whether a picture reaches over all that there is. */
@@ -96,6 +96,7 @@ export function createLayers(app, onNames) {
 			layer.colours = colours;
 			layer.hidden = hiddenHere;
 			layer.occupancy = occupancyImage(picture, theme.block);
+			layer.pages = pagesImage(picture, PAGE_COLOURS);
 			layer.touches = touchImage(picture, {
 				colours, hidden: hiddenHere, byDensity, dark: theme.dark });
 		}
