@@ -5,11 +5,14 @@ Each program runs with a look every 50 ms: the parts of each look against VmRSS.
 touched pages for the time of a look, and pairs of runs with and without looks for what they cost
 the program. Then --source pages: what it says of a program in phases against the pages that
 valgrind's lackey sees each phase touch and write, and pairs of runs with and without it under a
-budget of 1 %. Arguments: memsight, page-phases, pairs, dump-writes. PHASE_MS: how long a phase is.
+budget of 1 %. Then what --unused calls proven of NPB's cg, is and mg, whose memory is all used.
+Arguments: memsight, page-phases, pairs, dump-writes, and which parts, all without: sums, look,
+lackey, hot, huge, cost, npb. PHASE_MS: how long a phase is. NPB: a folder with the sources
+(github.com/benchmark-subsetting/NPB3.0-omp-C), of which a copy is built.
 
 Bars: the sum within 1 % of VmRSS at every look, 5 ms for 1 GiB, 1 % of the program's CPU time. Of
 touched and written pages none is missed, and at most 0.1 % are too many; 1 % of the program's
-speed, with huge pages 0.2 %.
+speed, with huge pages 0.2 %; nothing that is used is called unused.
 """
 import bisect
 import collections
@@ -249,32 +252,73 @@ def against_lackey(memsight, folder, phases, dump):
                for n, true, missed, too_many in totals.values())
 
 
-def rounds(memsight, trace, phases, options, how):
-    out = subprocess.run([memsight, "record", "-q", "-f", "-o", trace, *options, "--", phases, how,
-                          "4096", "30000" if how == "hot" else "10000"], check=True, text=True,
-                         stdout=subprocess.PIPE).stdout
-    return int(out)
+def begin_rounds(memsight, trace, phases, options, how, cpu):
+    """The program on one processor; its recorder where it will."""
+    command = ["taskset", "-c", str(cpu), phases, how, "4096", "30000" if how == "hot" else "10000"]
+    return subprocess.Popen([memsight, "record", "-q", "-f", "-o", trace, *options, "--", *command],
+                            text=True, stdout=subprocess.PIPE)
 
 
 def speed(memsight, folder, phases, n_pairs, how):
     """How much slower a program of 4 GiB, a tenth of it hot, is by --budget 1%: rounds in the same
-    CPU time, in small pages or huge ones."""
-    trace = os.path.join(folder, "hot.mst")
-    ratios = []
-    ways = [["--source", "none"], ["--source", "pages", "--budget", "1%"]]
+    CPU time, in small pages or huge ones. Both of a pair run at once, each on a processor of its
+    own, and change places in the next: what else the machine does slows both."""
+    ways = {"none": ["--source", "none"], "pages": ["--source", "pages", "--budget", "1%"]}
+    traces = {way: os.path.join(folder, way + ".mst") for way in ways}
+    cpus = sorted(os.sched_getaffinity(0))
+    ratios, accounts = [], []
     for i in range(n_pairs):
-        done = {len(way): rounds(memsight, trace, phases, way, how)
-                for way in ways[::1 - 2 * (i % 2)]}
-        ratios.append(done[2] / done[4])
+        running = {way: begin_rounds(memsight, traces[way], phases, options, how,
+                                     cpus[(i + k) % len(cpus)])
+                   for k, (way, options) in enumerate(ways.items())}
+        done = {way: int(program.communicate()[0]) for way, program in running.items()}
+        ratios.append(done["none"] / done["pages"])
+        accounts.append(ask(memsight, traces["pages"], """SELECT count(*), round(sum(own_ns) / 1e6,
+            1), round(sum(program_ns) / 1e6, 1), round((SELECT total(program_ns) FROM
+            write_interval) / 1e6, 1), round((SELECT duration_ns FROM run) / 1e9, 1)
+            FROM page_interval""")[0])
     ratios.sort()
     print(f"{how}: speed without / with --budget 1%: x {statistics.median(ratios):.4f} median of"
-          f" {n_pairs} pairs, {ratios[0]:.4f} to {ratios[-1]:.4f}", flush=True)
-    if n_pairs % 2:
-        rounds(memsight, trace, phases, ways[1], how)
-    print("its own account:", ask(memsight, trace, "SELECT count(*), 100.0 * sum(own_ns) /"
-                                  " (max(end_ns) - min(begin_ns)), 100.0 * sum(program_ns) /"
-                                  " (max(end_ns) - min(begin_ns)) FROM page_interval"), flush=True)
+          f" {n_pairs} pairs, {ratios[0]:.4f} to {ratios[-1]:.4f}; intervals, ms of looks, of"
+          f" marks, of first writes, and s of each run: {accounts}", flush=True)
     return statistics.median(ratios) <= (1.01 if how == "hot" else 1.002)
+
+
+NPB_MAKE = """CC = gcc
+CFLAGS = -O2 -g -w -fcommon
+CLINK = gcc
+CLINKFLAGS = -O2 -fcommon
+C_LIB = -lm
+C_INC = -I../common
+UCC = gcc
+BINDIR = ../bin
+RAND = randdp
+"""
+
+
+def npb(memsight, folder):
+    """What is called unused of programs that use all of their memory."""
+    sources, is_good = os.environ.get("NPB"), True
+    if not sources:
+        print("NPB: not given")
+        return True
+    copy = shutil.copytree(sources, os.path.join(folder, "npb"))
+    os.makedirs(os.path.join(copy, "bin"), exist_ok=True)
+    with open(os.path.join(copy, "config/make.def"), "w", encoding="ascii") as file:
+        file.write(NPB_MAKE)
+    for name in ["cg", "is", "mg"]:
+        subprocess.run(["make", "-C", copy, name, "CLASS=A"], check=True, capture_output=True)
+        trace = os.path.join(folder, name + ".mst")
+        record(memsight, trace, ["--source", "clock,pages", "--pages", "200ms"],
+               [os.path.join(copy, "bin", name + ".A")])
+        rows = subprocess.run([memsight, "report", trace, "--unused", "--format", "csv"],
+                              check=True, text=True, capture_output=True).stdout.splitlines()[1:]
+        n, span = ask(memsight, trace, "SELECT count(*), (max(end_ns) - min(begin_ns)) / 1e9 FROM"
+                                       " page_interval")[0]
+        print(f"NPB {name}.A: {n} intervals in {float(span):.1f} s, lines of --unused: {rows}",
+              flush=True)
+        is_good = is_good and not rows and int(n) > 0
+    return is_good
 
 
 def main():
@@ -286,7 +330,8 @@ def main():
                  "lackey": lambda: against_lackey(memsight, folder, phases, dump),
                  "hot": lambda: speed(memsight, folder, phases, n_pairs, "hot"),
                  "huge": lambda: speed(memsight, folder, phases, n_pairs, "huge"),
-                 "cost": lambda: cost(memsight, folder, n_pairs)}
+                 "cost": lambda: cost(memsight, folder, n_pairs),
+                 "npb": lambda: npb(memsight, folder)}
         good = [part() for name, part in parts.items() if name in sys.argv[5:] or not sys.argv[5:]]
     sys.exit(0 if all(good) else 1)
 

@@ -26,7 +26,7 @@ static bool clear_marks(void)
 {
 	auto_close int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
 
-	/* The second one flushes the translations that processors keep: see docs/sources.md. */
+	/* The second one flushes the translations that processors keep: see docs/pages.md. */
 	return fd >= 0 && write(fd, "1", 1) == 1 && write(fd, "4", 1) == 1;
 }
 
