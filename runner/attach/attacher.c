@@ -72,7 +72,7 @@ static _Noreturn void serve(const struct attach_order *order, int fd)
 	int r;
 
 	close_others(fd);
-	prctl(PR_SET_NAME, "memsight-attach");
+	prctl(PR_SET_NAME, ATTACHER_NAME);
 	for (;;) {
 		n = recv(fd, &wish, sizeof(wish), 0);
 		if (n < 0 && errno == EINTR)

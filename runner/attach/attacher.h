@@ -10,6 +10,8 @@
 
 #include "runner/attach/attach.h"
 
+#define ATTACHER_NAME "memsight-attach" /* as the kernel calls it */
+
 struct attacher {
 	pid_t pid;
 	int fd; /* readable when it has something to say */

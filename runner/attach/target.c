@@ -17,6 +17,7 @@
 #include "common/cleanup.h"
 #include "common/io.h"
 #include "runner/attach/attach.h"
+#include "runner/attach/attacher.h"
 #include "runner/processes/image-proc.h"
 
 #define MAX_FOUND 8u
@@ -90,6 +91,20 @@ static bool has_kernel_name(pid_t pid, const char *name)
 		return false;
 	text[strcspn(text, "\n")] = '\0';
 	return strcmp(text, name) == 0;
+}
+
+/* It may be one of us, which will be done in a moment. */
+static int say_traced(pid_t pid, long tracer, int error, char message[ATTACH_MESSAGE_BYTES])
+{
+	if (has_kernel_name((pid_t)tracer, ATTACHER_NAME) ||
+	    has_kernel_name((pid_t)tracer, "memsight"))
+		return say(message, error,
+			   "another memsight (process %ld) is entering or leaving process %d just "
+			   "now: try again when that is done",
+			   tracer, (int)pid);
+	return say(message, error,
+		   "process %d is traced by process %ld (a debugger, strace): end that first",
+		   (int)pid, tracer);
 }
 
 static void find_named(const char *name, int64_t rank, struct found *found)
@@ -329,10 +344,7 @@ static int check_status(pid_t pid, const char *status, char message[ATTACH_MESSA
 		return say(message, -ESRCH, "process %d has ended and waits for its parent",
 			   (int)pid);
 	if (tracer)
-		return say(message, -EBUSY,
-			   "process %d is traced by process %ld (a debugger, strace): end that "
-			   "first",
-			   (int)pid, tracer);
+		return say_traced(pid, tracer, -EBUSY, message);
 	if (state[0] == 'T')
 		return say(message, -EAGAIN, "process %d is stopped: `kill -CONT %d' lets it go on",
 			   (int)pid, (int)pid);
@@ -433,9 +445,7 @@ void attach_explain(pid_t pid, int error, char message[ATTACH_MESSAGE_BYTES])
 	if (error == -ESRCH)
 		say(message, error, "process %d has ended", (int)pid);
 	else if (tracer)
-		say(message, error,
-		    "process %d is traced by process %ld (a debugger, strace): end that first",
-		    (int)pid, tracer);
+		say_traced(pid, tracer, error, message);
 	else if (geteuid() != 0 && (uid_t)user != geteuid())
 		say(message, error, "process %d belongs to user %ld: attach as that user or root",
 		    (int)pid, user);

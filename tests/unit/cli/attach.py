@@ -229,6 +229,30 @@ def check_ends(folder):
     checks.that(attached.wait() == 0, f"the program's end: {attached.rest}")
 
 
+# Arguments: a name to have, a process to trace.
+TRACER = """
+import ctypes, sys
+libc = ctypes.CDLL(None, use_errno=True)
+libc.prctl(15, sys.argv[1].encode(), 0, 0, 0)
+print(libc.ptrace(0x4206, int(sys.argv[2]), 0, 0), flush=True)
+sys.stdin.read()
+"""
+
+
+def check_tracers(refused):
+    """A debugger must be ended; one of us will be done in a moment."""
+    victim = Victim()
+    for name, words in (("gdb", "a debugger, strace"), ("memsight-attach", "another memsight")):
+        with subprocess.Popen([sys.executable, "-c", TRACER, name, str(victim.pid)], text=True,
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE) as tracer:
+            if tracer.stdout.readline() == "0\n":
+                refused(victim.pid, words)
+            else:
+                print("not measured: the victim cannot be traced")
+            tracer.stdin.close()
+    victim.end()
+
+
 def check_refusals(folder):
     """One line, and the process is as it was."""
     def refused(target, words, *options):
@@ -263,6 +287,7 @@ def check_refusals(folder):
     dead.wait()
     if os.geteuid() != 0:
         refused(1, "belongs to user")
+    check_tracers(refused)
 
 
 def check_waits(folder):
