@@ -3,12 +3,16 @@
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "common/cleanup.h"
 #include "common/parse.h"
 #include "pmu/catalogue/catalogue.h"
+#include "pmu/event-set.h"
 #include "pmu/event.h"
 
 /* The kernel's own events by perf's names (perf-list(1)). */
@@ -152,55 +156,146 @@ static int open_event(struct perf_event_attr *attr, pid_t pid, int *ret_fd)
 	return pmu_event_open(attr, pid, -1, ret_fd);
 }
 
-static void open_counter(struct pmu_counter *counter, pid_t pid)
+static void explain(struct pmu_counter *counter, int error)
 {
 	struct pmu_permissions permissions;
-	struct perf_event_attr attr;
-	int err = find(counter->name, &attr, &counter->refusal);
 
-	counter->fd = -1;
-	if (err < 0)
-		return;
+	pmu_permissions_read(&permissions);
+	pmu_remedy(PMU_STEP_OPEN, -error, &permissions, &counter->refusal);
+}
+
+/* What is opened on a thread is what its later threads and processes inherit. */
+static int open_counter(struct pmu_counter *counter, pid_t tid, bool is_running, int *ret_fd)
+{
+	struct perf_event_attr attr;
+	int r = find(counter->name, &attr, &counter->refusal);
+
+	*ret_fd = -1;
+	if (r < 0)
+		return 0; /* the refusal says why */
 	attr.disabled = 1;
-	attr.enable_on_exec = 1;
+	attr.enable_on_exec = !is_running;
 	attr.inherit = 1;
 	attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
-	err = open_event(&attr, pid, &counter->fd);
+	r = open_event(&attr, tid, ret_fd);
 	counter->is_user_only = attr.exclude_kernel;
-	if (err == 0)
-		return;
+	if (r < 0)
+		*ret_fd = -1;
+	return r;
+}
+
+/* One that has ended since counts nothing. */
+static int add_thread(void *user, pid_t tid)
+{
+	struct pmu_counter *counter = user;
+	int fd, r = grow_array_of(&counter->more, counter->n_more, 1, sizeof(*counter->more));
+
+	if (r == 0)
+		r = open_counter(counter, tid, true, &fd);
+	if (r < 0)
+		return r == -ESRCH ? 0 : r;
+	if (fd < 0)
+		return -ENODEV;
+	if (counter->fd < 0)
+		counter->fd = fd;
+	else
+		counter->more[counter->n_more++] = fd;
+	return 0;
+}
+
+static void close_counter(struct pmu_counter *counter)
+{
+	while (counter->n_more > 0)
+		close(counter->more[--counter->n_more]);
+	free(counter->more);
+	counter->more = NULL;
+	cleanup_close(&counter->fd);
+}
+
+static struct pmu_counter *next_counter(const char **list, struct pmu_counters *counters)
+{
+	struct pmu_counter *counter;
+
+	if (!*list || counters->n == PMU_MAX_COUNTERS)
+		return NULL;
+	counter = &counters->counters[counters->n++];
+	*list = next_name(*list, counter->name);
 	counter->fd = -1;
-	pmu_permissions_read(&permissions);
-	pmu_remedy(PMU_STEP_OPEN, -err, &permissions, &counter->refusal);
+	return counter;
 }
 
 int pmu_counters_open(const char *list, pid_t pid, struct pmu_counters *ret_counters)
 {
-	*ret_counters = (struct pmu_counters){ 0 };
-	while (list && ret_counters->n < PMU_MAX_COUNTERS) {
-		struct pmu_counter *counter = &ret_counters->counters[ret_counters->n++];
+	struct pmu_counter *counter;
+	int r;
 
-		list = next_name(list, counter->name);
-		open_counter(counter, pid);
+	*ret_counters = (struct pmu_counters){ 0 };
+	while ((counter = next_counter(&list, ret_counters)))
+		if ((r = open_counter(counter, pid, false, &counter->fd)) < 0)
+			explain(counter, r);
+	return 0;
+}
+
+int pmu_counters_attach(const char *list, const pid_t *pids, size_t n_pids,
+			struct pmu_counters *ret_counters)
+{
+	struct pmu_counter *counter;
+
+	*ret_counters = (struct pmu_counters){ 0 };
+	while ((counter = next_counter(&list, ret_counters))) {
+		int r = 0;
+
+		for (size_t i = 0; r == 0 && i < n_pids; i++)
+			r = pmu_each_thread(pids[i], false, add_thread, counter);
+		if (r == 0)
+			continue;
+		close_counter(counter); /* a part of the threads would be sold as all */
+		if (!counter->refusal.why[0])
+			explain(counter, r);
 	}
+	return 0;
+}
+
+void pmu_counters_begin(const struct pmu_counters *counters)
+{
+	for (size_t i = 0; i < counters->n; i++) {
+		const struct pmu_counter *counter = &counters->counters[i];
+
+		if (counter->fd >= 0)
+			ioctl(counter->fd, PERF_EVENT_IOC_ENABLE, 0);
+		for (size_t k = 0; k < counter->n_more; k++)
+			ioctl(counter->more[k], PERF_EVENT_IOC_ENABLE, 0);
+	}
+}
+
+static int add_count(int fd, struct pmu_count *count)
+{
+	uint64_t words[3]; /* value, enabled, running: PERF_FORMAT_* of open_counter() */
+
+	if (fd < 0)
+		return -EBADF;
+	if (read(fd, words, sizeof(words)) != (ssize_t)sizeof(words))
+		return -EIO;
+	count->value += words[0];
+	count->enabled_ns += words[1];
+	count->running_ns += words[2];
 	return 0;
 }
 
 int pmu_counter_read(const struct pmu_counter *counter, struct pmu_count *ret_count)
 {
-	uint64_t words[3]; /* value, enabled, running: PERF_FORMAT_* of open_counter() */
+	int r;
 
-	if (counter->fd < 0)
-		return -EBADF;
-	if (read(counter->fd, words, sizeof(words)) != (ssize_t)sizeof(words))
-		return -EIO;
-	*ret_count = (struct pmu_count){ words[0], words[1], words[2] };
-	return 0;
+	*ret_count = (struct pmu_count){ 0 };
+	r = add_count(counter->fd, ret_count);
+	for (size_t i = 0; r == 0 && i < counter->n_more; i++)
+		r = add_count(counter->more[i], ret_count);
+	return r;
 }
 
 void pmu_counters_close(struct pmu_counters *counters)
 {
 	for (size_t i = 0; i < counters->n; i++)
-		cleanup_close(&counters->counters[i].fd);
+		close_counter(&counters->counters[i]);
 	counters->n = 0;
 }

@@ -1,7 +1,8 @@
 #pragma once
 /*
  * Events that are counted over a whole run, not sampled: one descriptor for each, opened on the
- * command before it starts and inherited by all that it starts.
+ * command before it starts and inherited by all that it starts; or one for each thread of processes
+ * that run already.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,6 +17,8 @@
 struct pmu_counter {
 	char name[PMU_COUNTER_NAME_BYTES]; /* as asked for */
 	int fd; /* -1: not open */
+	int *more; /* of the other threads of processes that run already */
+	size_t n_more;
 	bool is_user_only; /* the kernel's part is not permitted to this user */
 	struct pmu_refusal refusal; /* why not */
 };
@@ -46,6 +49,14 @@ int pmu_counters_check(const char *list, char *message, size_t n_bytes);
  * stays closed and says why. list is checked already. Returns 0 or a negative errno.
  */
 int pmu_counters_open(const char *list, pid_t pid, struct pmu_counters *ret_counters);
+
+/*
+ * Open all on processes that run already, all of their threads; they begin with
+ * pmu_counters_begin(). The rest as above.
+ */
+int pmu_counters_attach(const char *list, const pid_t *pids, size_t n_pids,
+			struct pmu_counters *ret_counters);
+void pmu_counters_begin(const struct pmu_counters *counters);
 
 /* Read one that is open. Returns 0 or a negative errno. */
 int pmu_counter_read(const struct pmu_counter *counter, struct pmu_count *ret_count);

@@ -84,8 +84,9 @@ static void close_more(struct pmu_event_set *set, size_t first)
 }
 
 /* The events of a thread, which write into the rings that are there. */
-static int add_thread(struct pmu_event_set *set, pid_t tid)
+static int add_thread(void *user, pid_t tid)
 {
+	struct pmu_event_set *set = user;
 	struct perf_event_attr attr = set->attr;
 	size_t first = set->n_more;
 	int r = grow_array_of(&set->more, set->n_more, set->n, sizeof(*set->more));
@@ -116,7 +117,8 @@ static bool has_task(const struct task_list *list, pid_t tid)
 }
 
 /* One look at the threads there are. How many were new, or a negative errno. */
-static int add_new_threads(struct pmu_event_set *set, const char *path, struct task_list *list)
+static int look_for_new(const char *path, struct task_list *list, int (*add)(void *user, pid_t tid),
+			void *user)
 {
 	DIR *folder = opendir(path);
 	const struct dirent *entry;
@@ -132,14 +134,14 @@ static int add_new_threads(struct pmu_event_set *set, const char *path, struct t
 			break;
 		list->tids[list->n++] = tid;
 		n_new++;
-		r = add_thread(set, tid);
+		r = add(user, tid);
 	}
 	if (folder)
 		closedir(folder);
 	return r < 0 ? r : n_new;
 }
 
-int pmu_event_set_add_threads(struct pmu_event_set *set, pid_t pid, bool has_first)
+int pmu_each_thread(pid_t pid, bool has_first, int (*add)(void *user, pid_t tid), void *user)
 {
 	struct task_list list = { NULL, 0 };
 	char path[64];
@@ -149,10 +151,17 @@ int pmu_event_set_add_threads(struct pmu_event_set *set, pid_t pid, bool has_fir
 		list.tids[list.n++] = pid;
 	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
 	for (int n_new = 1; r == 0 && n_new > 0; r = n_new < 0 ? n_new : 0)
-		n_new = add_new_threads(set, path, &list);
+		n_new = look_for_new(path, &list, add, user);
+	free(list.tids);
+	return r;
+}
+
+int pmu_event_set_add_threads(struct pmu_event_set *set, pid_t pid, bool has_first)
+{
+	int r = pmu_each_thread(pid, has_first, add_thread, set);
+
 	if (r < 0)
 		close_more(set, 0);
-	free(list.tids);
 	return r;
 }
 

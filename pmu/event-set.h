@@ -44,6 +44,12 @@ int pmu_event_set_open(const struct perf_event_attr *attr, pid_t pid, uint32_t r
 		       struct pmu_event_set *ret_set, struct pmu_refusal *ret_refusal);
 
 /*
+ * Call add() for each thread of a process that runs, until no new one is found; has_first: not for
+ * its first one. Returns 0, what add() returned below 0, or another negative errno.
+ */
+int pmu_each_thread(pid_t pid, bool has_first, int (*add)(void *user, pid_t tid), void *user);
+
+/*
  * Add the threads of a process that runs already, until no new one is found: what inherits begins
  * with the thread that it was opened on. has_first: the set was opened on its first thread. Of a
  * set of one rung. Returns 0 or a negative errno; the set has none but its first thread then.

@@ -245,6 +245,7 @@ int run_attach_start(struct run *run)
 		leave_entered(run);
 		return err;
 	}
+	pmu_counters_begin(&collector->counters);
 	if (run->options->duration_ns)
 		collector->leave_ns = collector->command_begin_ns + run->options->duration_ns;
 	store_entries(run, &entries);

@@ -103,8 +103,12 @@ static int open_sources(struct run *run)
 	if (err == 0)
 		err = samples_open(&collector->samples, run->options, run->launch.pid);
 	if (err == 0)
-		err = pmu_counters_open(run->options->counters, run->launch.pid,
-					&collector->counters);
+		err = run->options->n_attach
+			      ? pmu_counters_attach(run->options->counters,
+						    run->options->attach_pids,
+						    run->options->n_attach, &collector->counters)
+			      : pmu_counters_open(run->options->counters, run->launch.pid,
+						  &collector->counters);
 	return err;
 }
 

@@ -191,6 +191,31 @@ def check_pages(folder):
     checks.that((n_writes > 0) != bool(lost), f"{n_writes} intervals of writes, {lost}")
 
 
+def check_counters(folder):
+    """Events are counted of all threads, from the beginning of the recording to its end."""
+    victim = Victim()
+
+    def faults():
+        return sum(int(victim.proc(f"task/{tid}/stat").rsplit(")", 1)[1].split()[7])
+                   for tid in os.listdir(f"/proc/{victim.pid}/task"))
+
+    outer = faults()
+    attached = Attached(victim, folder, "--source", "none", "--min-size", str(MARK_BYTES),
+                        "--counters", "page-faults")
+    inner = faults()
+    victim.ask("mark")
+    inner = faults() - inner
+    attached.leave()
+    outer = faults() - outer
+    victim.end()
+    database = attached.database()
+    n = database.one("SELECT value FROM counter WHERE name = 'page-faults'")
+    if n is None:
+        print("not measured: page faults are not counted here")
+        return
+    checks.that(0 < inner <= n <= outer, f"{n} page faults, between {inner} and {outer}")
+
+
 def check_library(folder):
     """A library that is opened while we are there is seen, at least from its second call on."""
     victim = Victim()
@@ -462,6 +487,7 @@ def main():
         check_children(folder)
         check_confined(folder)
         check_other_ways(folder)
+        check_counters(folder)
         check_several(folder)
         check_cycles(folder)
     checks.end()
