@@ -35,7 +35,7 @@
 #define MOST_HZ "20000"
 /* clang-format off */
 #define FEW_SQL \
-	"SELECT printf('too few samples: %,d of CPU time tell a share of a half to \u00b1%.0f" \
+	"SELECT printf('too few samples: %,d of CPU time show a share of a half to \u00b1%.0f" \
 	" points; '" \
 	", n, 100 * half_width(n / 2.0, n / 2.0, n)) || CASE WHEN hz * 400 / n <= " MOST_HZ \
 	" THEN printf('--freq %d, %.3g times the rate, makes it \u00b15', 100 * rate, 100 *" \

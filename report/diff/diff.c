@@ -305,7 +305,7 @@ static void write_foot(FILE *out, const struct diff *diff, size_t n_rows)
 		      out);
 	if (n_rows > 0 && diff->changes[0].half < 0)
 		fputs("significant, \u00b195 %: not known from one run on each side; several of"
-		      " each tell changes from chance\n",
+		      " each show changes from chance\n",
 		      out);
 	if (diff->n_noise)
 		fprintf(out, "%zu differ by less than their 95 %% interval: not listed\n",

@@ -167,10 +167,10 @@ START_TEST(few_samples_say_how_many_more_it_takes)
 		const char *samples, *hint;
 	} cases[] = {
 		{ "100, period = 1000000",
-		  "hint: too few samples: 100 of CPU time tell a share of a half to \u00b110 "
+		  "hint: too few samples: 100 of CPU time show a share of a half to \u00b110 "
 		  "points; "
 		  "--freq 4100, 4.1 times the rate, makes it \u00b15" },
-		{ "4, period = 1000000", "tell a share of a half to \u00b135 points; --freq 20000 "
+		{ "4, period = 1000000", "show a share of a half to \u00b135 points; --freq 20000 "
 					 "makes it \u00b111, beyond that only a longer run" },
 		{ "4, period = 50000", "\u00b135 points; only a longer run makes that less" },
 	};
