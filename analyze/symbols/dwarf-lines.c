@@ -380,6 +380,68 @@ static demangle_function load_demangler(void)
 	return function;
 }
 
+/* The hash behind a name of Rust, as "::h0123456789abcdef"; NULL: there is none. */
+static char *rust_hash(char *name)
+{
+	static const char digits[] = "0123456789abcdef";
+	size_t n = strlen(name), n_hash = strlen("::h") + 16;
+	char *hash = n > n_hash ? name + n - n_hash : NULL;
+
+	return hash && strncmp(hash, "::h", 3) == 0 && strspn(hash + 3, digits) == 16 ? hash : NULL;
+}
+
+/* "$LT$", "$u20$": its character and length; 0: none is written here. */
+static char rust_escape(const char *at, size_t *ret_n)
+{
+	static const struct {
+		const char *text;
+		char character;
+	} escapes[] = { { "$SP$", '@' }, { "$BP$", '*' }, { "$RF$", '&' }, { "$LT$", '<' },
+			{ "$GT$", '>' }, { "$LP$", '(' }, { "$RP$", ')' }, { "$C$", ',' } };
+	unsigned code = 0;
+	int n = 0;
+
+	for (size_t i = 0; i < sizeof(escapes) / sizeof(*escapes); i++) {
+		*ret_n = strlen(escapes[i].text);
+		if (strncmp(at, escapes[i].text, *ret_n) == 0)
+			return escapes[i].character;
+	}
+	if (sscanf(at, "$u%2x$%n", &code, &n) != 1 || n == 0 || code < ' ' || code > '~')
+		return 0;
+	*ret_n = (size_t)n;
+	return (char)code;
+}
+
+/*
+ * Rust's legacy names are C++ names for the linker: what C++ has no sign for is written out
+ * (rust-lang/rust, compiler/rustc_symbol_mangling/src/legacy.rs), and a hash stands behind.
+ */
+static void tidy_rust(char *name)
+{
+	char *hash = rust_hash(name), *to = name;
+	size_t n = 1;
+
+	if (!hash)
+		return;
+	*hash = '\0';
+	for (const char *from = name; *from; from += n) {
+		bool is_first = from == name || from[-1] == ':';
+		char character = rust_escape(from, &n);
+		if (character) {
+			*to++ = character;
+			continue;
+		}
+		n = strncmp(from, "..", 2) == 0 ? 2 : 1;
+		if (n == 2) {
+			*to++ = ':';
+			*to++ = ':';
+		} else if (!is_first || strncmp(from, "_$", 2) != 0) {
+			*to++ = *from;
+		}
+	}
+	*to = '\0';
+}
+
 char *symbols_demangle(const char *name)
 {
 	int status = 0;
@@ -389,6 +451,8 @@ char *symbols_demangle(const char *name)
 
 	demangle_function function = load_demangler();
 	char *pretty = function ? function(name, NULL, NULL, &status) : NULL;
+	if (pretty)
+		tidy_rust(pretty);
 	return pretty;
 }
 

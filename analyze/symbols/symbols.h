@@ -54,5 +54,5 @@ bool symbols_variable(struct object *object, uint64_t address, struct symbol_var
 /* What debug information there is: looks if that was not done yet. */
 enum object_debug symbols_debug(struct object *object);
 
-/* C++ (and old Rust) name for people, allocated; NULL when name is not mangled. */
+/* C++ or Rust (legacy mangling) name for people, allocated; NULL when name is not mangled. */
 char *symbols_demangle(const char *name);

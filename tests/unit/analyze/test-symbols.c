@@ -130,6 +130,31 @@ START_TEST(a_cpp_name_is_demangled)
 }
 END_TEST
 
+START_TEST(a_name_of_rust_has_neither_escapes_nor_hash)
+{
+	static const struct {
+		const char *mangled, *name;
+	} cases[] = {
+		{ "_ZN1r11build_index17hfd750b196f4c187dE", "r::build_index" },
+		{ "_ZN5alloc3vec16Vec$LT$T$C$A$GT$4push17hb57163f144b0b848E",
+		  "alloc::vec::Vec<T,A>::push" },
+		{ "_ZN71_$LT$core..hash..sip..Hasher$LT$S$GT$$u20$as$u20$core..hash..Hasher$GT$5"
+		  "write17h168234f45e102d50E",
+		  "<core::hash::sip::Hasher<S> as core::hash::Hasher>::write" },
+		{ "_ZN1r4main28_$u7b$$u7b$closure$u7d$$u7d$17h5d0b462b0a1849e9E",
+		  "r::main::{{closure}}" },
+		{ "_ZN1a5h_not4h123E", "a::h_not::h123" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char *name = symbols_demangle(cases[i].mangled);
+		ck_assert_msg(name && strcmp(name, cases[i].name) == 0, "%s: %s", cases[i].mangled,
+			      name);
+		free(name);
+	}
+}
+END_TEST
+
 START_TEST(what_is_no_mangled_name_stays)
 {
 	ck_assert_ptr_null(symbols_demangle("main"));
@@ -351,6 +376,7 @@ int main(void)
 	tcase_add_test(tcase, fewer_places_than_there_are_keeps_the_innermost);
 	tcase_add_test(tcase, a_call_that_ends_its_function_belongs_to_it);
 	tcase_add_test(tcase, a_cpp_name_is_demangled);
+	tcase_add_test(tcase, a_name_of_rust_has_neither_escapes_nor_hash);
 	tcase_add_test(tcase, what_is_no_mangled_name_stays);
 	tcase_add_test(tcase, variables_are_bounded_by_their_size);
 	tcase_add_test(tcase, static_and_initialised_variables_have_names);
