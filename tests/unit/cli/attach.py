@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Processes that are attached to, and left again. Arguments: memsight, the victim, its library, the
-victim that waits, the one that confines itself, how many times one is attached to in a row."""
+victim that waits, how many times one is attached to in a row."""
 import os
 import re
 import signal
@@ -11,8 +11,8 @@ import time
 
 import whole
 
-MEMSIGHT, VICTIM, LIBRARY, WAITING, CONFINED = map(os.path.abspath, sys.argv[1:6])
-CYCLES = int(sys.argv[6])
+MEMSIGHT, VICTIM, LIBRARY, WAITING = map(os.path.abspath, sys.argv[1:5])
+CYCLES = int(sys.argv[5])
 WAIT_S, WAITED_S = 6, 3.5
 checks = whole.Checks()
 N_OLD, OLD_BYTES = 100, 777
@@ -22,11 +22,13 @@ N_MARKED, N_FREED, MARK_BYTES, N_LOADED, LOADED_BYTES = 1000, 400, 4321, 1000, 5
 class Victim:
     """A program that runs, and answers to words."""
 
-    def __init__(self, command=(VICTIM,)):
+    def __init__(self, command=(VICTIM,), is_calm=False):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         env=whole.environment(), text=True)
         self.pid = self.process.pid
         self.hello = self.answer()
+        if is_calm:
+            checks.that(self.ask("calm") == "calm", "it rests")
 
     def answer(self):
         return self.process.stdout.readline().strip()
@@ -119,7 +121,7 @@ def check_old(database):
 
 def check_counts(folder):
     """What a program does behind a mark is recorded to the last block."""
-    victim = Victim()
+    victim = Victim(is_calm=True)
     attached = Attached(victim, folder)
     checks.that(attached.first.startswith("memsight: recording"), attached.first)
     checks.that(victim.ask("mark") == "marked", "no mark")
@@ -218,7 +220,7 @@ def check_counters(folder):
 
 def check_library(folder):
     """A library that is opened while we are there is seen, at least from its second call on."""
-    victim = Victim()
+    victim = Victim(is_calm=True)
     attached = Attached(victim, folder)
     checks.that(victim.ask("load " + LIBRARY) == "loaded", "the library was not loaded")
     checks.that(attached.leave() == 0, f"status: {attached.rest}")
@@ -229,7 +231,7 @@ def check_library(folder):
 
 def check_ends(folder):
     """By memsight detach, by --duration, by a killed recorder, by the program's own end."""
-    victim = Victim()
+    victim = Victim(is_calm=True)
     attached = Attached(victim, folder)
     outcome = whole.Outcome([MEMSIGHT, "detach", str(victim.pid)])
     checks.that(outcome.status == 0 and "is left" in outcome.messages, outcome.messages)
@@ -292,7 +294,7 @@ def check_refusals(folder):
     refused(os.getpid(), "is not rank 3", "--rank", "3")
     refused("nobody-is-called-so", "no process is called")
     refused(0, "no number of a process")
-    victim = Victim()
+    victim = Victim(is_calm=True)
     attached = Attached(victim, folder)
     refused(victim.pid, "is being recorded already")
     attached.leave()
@@ -382,19 +384,19 @@ def attach_confined(folder, *command):
 
 def check_confined(folder):
     """Filters of seccomp: what they permit is asked before it is done."""
-    said = attach_confined(folder, CONFINED, "errno")
+    said = attach_confined(folder, VICTIM, "errno")
     if said is None or "cannot be read" in said:
         print("not measured: filters of seccomp", said)
     elif os.geteuid() != 0:
         checks.that("attach as root" in said, f"a filter: {said}")
     else:
         checks.that("memsight: recording" in said, f"a filter of errors: {said}")
-        said = attach_confined(folder, CONFINED, "kill")
+        said = attach_confined(folder, VICTIM, "kill")
         checks.that("memsight: recording" in said, f"a filter that kills: {said}")
         for number, name in ("41", "forbids socket"), ("219", "forbids restart_syscall"):
-            said = attach_confined(folder, CONFINED, "kill", number)
+            said = attach_confined(folder, VICTIM, "kill", number)
             checks.that(name in said, f"without {number}: {said}")
-        said = attach_confined(folder, "unshare", "--net", CONFINED, "errno")
+        said = attach_confined(folder, "unshare", "--net", VICTIM, "errno")
         checks.that(said is None or "memsight: recording" in said, f"another network: {said}")
 
 
@@ -453,6 +455,8 @@ def check_cycles(folder):
     victim = Victim()
     before, maps, kib = None, 0, 0
     for i in range(CYCLES):
+        if i == CYCLES // 5:
+            victim.ask("calm")  # then threads are met in the kernel, too
         attached = Attached(victim, folder, "--duration", "10ms", "-q")
         if attached.wait() != 0 or attached.first:
             checks.that(False, f"cycle {i}: {attached.first}{attached.rest}")
@@ -469,7 +473,7 @@ def check_cycles(folder):
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        victim = Victim()
+        victim = Victim(is_calm=True)
         attached = Attached(victim, folder, "-q", "--duration", "10ms")
         if attached.wait() != 0:
             if "forbids" in attached.first or "x86-64" in attached.first:

@@ -452,7 +452,7 @@ static void add_tests(TCase *tests)
 int main(void)
 {
 	Suite *suite = suite_create("option");
-	TCase *tests = suite_case("option");
+	TCase *tests = tcase_create("option");
 
 	tcase_add_checked_fixture(tests, set_up, tear_down);
 	add_tests(tests);

@@ -1,12 +1,18 @@
 /*
  * A program to be attached to. Threads churn, others wait in the kernel. On the word "mark" on its
  * standard input it makes 1,000 blocks of 4,321 bytes, gives 400 of them back, and says so; on
- * "old" it gives 100 blocks back that it made at its start; on "load FILE" it opens a library; on
- * "end" it looks whether what the threads have waited for came as it should, and whether the churn
- * was undisturbed, and ends.
+ * "old" it gives 100 blocks back that it made at its start; on "load FILE" it opens a library; from
+ * "calm" on the churn rests for most of the time; on "end" it looks whether what the threads have
+ * waited for came as it should, and whether the churn was undisturbed, and ends.
+ *
+ * With an argument it confines itself by a filter of seccomp(2), and has one thread, which naps:
+ * `errno' gives an error for what is not permitted, `kill' ends the program; a number behind it is
+ * a call that is not permitted either. Where no filter can be had it ends with 77.
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -16,17 +22,22 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <sys/sem.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-#define N_CHURNING 3
 #define N_KEPT	   64
 #define N_MARKED   1000
 #define N_FREED	   400
 #define MARK_BYTES 4321
+#define N_OLD	   100
+#define OLD_BYTES  777
+#define MAX_CODE   256
+#define MAX_CODE   256
 
-static atomic_bool is_over;
+static atomic_bool is_over, is_calm;
 static atomic_int n_wrong;
 static int wake_fd, pipe_fds[2];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -48,8 +59,11 @@ static void *churn(void *pointer)
 	size_t bytes[N_KEPT] = { 0 };
 	double sum = 0.5;
 
-	while (!atomic_load(&is_over)) {
+	for (unsigned n = 0; !atomic_load(&is_over); n++) {
 		size_t i = (size_t)rand_r(&seed) % N_KEPT;
+
+		if (n % 1000 == 0 && atomic_load(&is_calm))
+			nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 
 		if (kept[i] && (kept[i][0] != (unsigned char)i ||
 				kept[i][bytes[i] - 1] != (unsigned char)bytes[i]))
@@ -177,37 +191,51 @@ static void open_library(const char *path)
 }
 
 /* Blocks that were there before anybody attached. */
-static void give_back(void *blocks[100])
+static void give_back(void *blocks[N_OLD])
 {
-	for (int i = 0; i < 100; i++)
+	for (int i = 0; i < N_OLD; i++)
 		free(blocks[i]);
 	printf("given back\n");
 }
 
-int main(void)
+/* clang-format off */
+static const unsigned permitted[] = {
+	SYS_read, SYS_write, SYS_close, SYS_fstat, SYS_newfstatat, SYS_mmap, SYS_mprotect,
+	SYS_munmap, SYS_brk, SYS_rt_sigaction, SYS_rt_sigreturn, SYS_pread64, SYS_openat,
+	SYS_socket, SYS_connect, SYS_getsockopt, SYS_sendto, SYS_recvmsg, SYS_ppoll, SYS_getpid,
+	SYS_gettid, SYS_getuid, SYS_nanosleep, SYS_clock_gettime, SYS_prlimit64, SYS_clone3,
+	SYS_getrlimit, SYS_mremap, SYS_madvise, SYS_readlinkat, SYS_prctl, SYS_sched_yield,
+	SYS_futex, SYS_exit_group, SYS_restart_syscall, SYS_exit, SYS_memfd_create,
+	SYS_getrandom, SYS_rseq, SYS_set_robust_list, SYS_clone, SYS_rt_sigprocmask,
+	SYS_clock_nanosleep
+};
+/* clang-format on */
+
+static int confine(unsigned forbidden, unsigned otherwise)
 {
-	static void *(*const runs[])(void *) = {
-		nap,	  wait_for_event, wait_for_signal, wait_for_semaphore, wait_for_condition,
-		read_pipe
-	};
-	enum { N_RUNS = sizeof(runs) / sizeof(*runs) };
-	pthread_t threads[N_CHURNING + N_RUNS];
-	void *old[100];
-	sigset_t set;
+	struct sock_filter code[MAX_CODE];
+	struct sock_fprog program = { 0, code };
+
+	code[program.len++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0);
+	for (size_t i = 0; i < sizeof(permitted) / sizeof(*permitted); i++) {
+		if (permitted[i] == forbidden)
+			continue;
+		code[program.len++] =
+			(struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, permitted[i], 0, 1);
+		code[program.len++] =
+			(struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	}
+	code[program.len++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, otherwise);
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return -1;
+	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+/* Words of standard input, to the last of them. */
+static void obey(void *old[N_OLD])
+{
 	char line[4096];
 
-	sigemptyset(&set);
-	sigaddset(&set, SIGUSR2);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
-	wake_fd = eventfd(0, 0);
-	if (pipe(pipe_fds) < 0)
-		return 1;
-	for (int i = 0; i < 100; i++)
-		old[i] = malloc(777);
-	for (size_t i = 0; i < N_CHURNING; i++)
-		pthread_create(&threads[i], NULL, churn, (void *)(i + 1));
-	for (size_t i = 0; i < N_RUNS; i++)
-		pthread_create(&threads[N_CHURNING + i], NULL, runs[i], NULL);
 	printf("ready\n");
 	fflush(stdout);
 	while (fgets(line, sizeof(line), stdin)) {
@@ -218,14 +246,50 @@ int main(void)
 			open_library(line + 5);
 		else if (strcmp(line, "old") == 0)
 			give_back(old);
+		else if (strcmp(line, "calm") == 0)
+			puts(atomic_exchange(&is_calm, true) ? "calm already" : "calm");
 		else if (strcmp(line, "end") == 0)
 			break;
 		fflush(stdout);
 	}
+}
+
+int main(int argc, char **argv)
+{
+	static void *(*const runs[])(void *) = { nap,
+						 wait_for_event,
+						 wait_for_signal,
+						 wait_for_semaphore,
+						 wait_for_condition,
+						 read_pipe,
+						 churn,
+						 churn,
+						 churn };
+	enum { N_RUNS = sizeof(runs) / sizeof(*runs) };
+	size_t n_threads = argc > 1 ? 1 : N_RUNS;
+	unsigned otherwise = argc > 1 && strcmp(argv[1], "kill") == 0 ? SECCOMP_RET_KILL_PROCESS
+								      : SECCOMP_RET_ERRNO | 1;
+	pthread_t threads[N_RUNS];
+	void *old[N_OLD];
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR2);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	wake_fd = eventfd(0, 0);
+	if (pipe(pipe_fds) < 0)
+		return 1;
+	if (argc > 1 && confine(argc > 2 ? (unsigned)atoi(argv[2]) : (unsigned)-1, otherwise) < 0)
+		return 77;
+	for (int i = 0; i < N_OLD; i++)
+		old[i] = malloc(OLD_BYTES);
+	for (size_t i = 0; i < n_threads; i++)
+		pthread_create(&threads[i], NULL, runs[i], (void *)(i + 1));
+	obey(old);
 	atomic_store(&is_over, true);
 	eventfd_write(wake_fd, 1);
 	check(write(pipe_fds[1], "end", 3) == 3, "write");
-	for (size_t i = 0; i < N_CHURNING + N_RUNS; i++)
+	for (size_t i = 0; i < n_threads; i++)
 		pthread_join(threads[i], NULL);
 	printf("%d wrong\n", atomic_load(&n_wrong));
 	return atomic_load(&n_wrong) > 0;
