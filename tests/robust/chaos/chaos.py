@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Kills, stops and full disks at random moments; what is left is checked.
 
-usage: chaos.py MEMSIGHT BUILD-FOLDER [--rounds N] [--seed S] [KIND...]
+usage: chaos.py MEMSIGHT BUILD-FOLDER [--rounds N] [--seed S] [--rest US] [KIND...]
 
-Each round draws a KIND (all of them without one) and a moment. The seed is printed: it gives the
-same kinds and moments again, though not the same interleavings.
+--rest is how long threads of victim-chaos.c rest where somebody is killed: what they do meanwhile
+is read and checked row by row. Each round draws a KIND (all of them without one) and a moment. The
+seed is printed: it gives the same kinds and moments again, though not the same interleavings.
 """
 import argparse
 import os
@@ -42,7 +43,7 @@ def need(is_true, sentence):
 class Round:
     """One recording of the victim in a folder of its own."""
 
-    def __init__(self, chaos, milliseconds, options=(), prefix=()):
+    def __init__(self, chaos, milliseconds, options=(), rest_us=1000):
         self.chaos = chaos
         self.folder = chaos.new_folder()
         self.trace = os.path.join(self.folder, "run.mst")
@@ -52,9 +53,8 @@ class Round:
         self.err = open(os.path.join(self.folder, "err"), "w+b")
         self.began = time.monotonic()
         self.recorder = subprocess.Popen([
-            *prefix, chaos.memsight, "record", "-o", self.trace, *options, "--", chaos.victim,
-            self.progress,
-            str(milliseconds)
+            chaos.memsight, "record", "-o", self.trace, *options, "--", chaos.victim,
+            self.progress, str(milliseconds), str(rest_us)
         ], stdout=self.out, stderr=self.err, env=environment(), start_new_session=True)
 
     def counts(self):
@@ -162,7 +162,7 @@ def duration(moment):
 
 def kill_program(chaos, moment):
     """All that it did is there: the memory that it wrote to is the recorder's."""
-    one = Round(chaos, duration(moment))
+    one = Round(chaos, duration(moment), rest_us=chaos.rest_us)
     one.watch_until(moment)
     program = one.program()
     if program:
@@ -179,7 +179,7 @@ def kill_program(chaos, moment):
 
 
 def kill_recorder(chaos, moment):
-    one = Round(chaos, duration(moment))
+    one = Round(chaos, duration(moment), rest_us=chaos.rest_us)
     one.watch_until(moment)
     one.recorder.kill()
     killed = time.monotonic()
@@ -204,7 +204,7 @@ def kill_recorder(chaos, moment):
 
 
 def kill_both(chaos, moment):
-    one = Round(chaos, duration(moment))
+    one = Round(chaos, duration(moment), rest_us=chaos.rest_us)
     one.watch_until(moment)
     before = one.made_before(time.monotonic() - COMMITTED_WITHIN_S)
     try:
@@ -384,7 +384,8 @@ WEIGHTS = {
 
 
 class Chaos:
-    def __init__(self, memsight, build, seed):
+    def __init__(self, memsight, build, seed, rest_us):
+        self.rest_us = rest_us
         self.memsight, self.victim = os.path.abspath(memsight), os.path.join(
             os.path.abspath(build), "victim-chaos")
         self.random = random.Random(seed)
@@ -407,7 +408,7 @@ class Chaos:
 
     def prepared(self):
         """A trace that takes some time to analyse."""
-        return self.record("prepared", 4000)
+        return self.record("prepared", 2000)
 
     def other_database(self):
         trace = self.record("other", 500)
@@ -449,11 +450,12 @@ def main():
     parser.add_argument("memsight")
     parser.add_argument("build")
     parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--rest", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     parser.add_argument("kinds", nargs="*", default=list(KINDS))
     arguments = parser.parse_intermixed_args()
     print(f"seed {arguments.seed}", flush=True)
-    chaos = Chaos(arguments.memsight, arguments.build, arguments.seed)
+    chaos = Chaos(arguments.memsight, arguments.build, arguments.seed, arguments.rest)
     check_checker(chaos)
     rounds, broken = {}, []
     for number in range(arguments.rounds):

@@ -2,8 +2,9 @@
  * Works until a time has passed, and says in a shared file how far each of its threads is, so that
  * after a kill of whatever it is known what a trace must hold:
  *
- * 	victim-chaos PROGRESS MILLISECONDS
+ * 	victim-chaos PROGRESS MILLISECONDS [REST]
  *
+ * Each thread rests for some microseconds (1,000) behind every 100 blocks.
  * Block number i of thread t has STEP * (t + 1) + i % STEP bytes: the sizes of a thread's blocks in
  * the order of their births tell each one that is missing. PROGRESS is an array of 64-bit counts:
  * one per thread of blocks that malloc returned, then the number of forked children that ended;
@@ -31,6 +32,7 @@ struct worker {
 	_Atomic uint64_t *n_made;
 	uint64_t number;
 	uint64_t end_ns;
+	long rest_ns;
 };
 
 static uint64_t now_ns(void)
@@ -57,7 +59,7 @@ static void make(const struct worker *worker, uint64_t i, char **kept)
 		atomic_store(worker->n_made, i + 1);
 }
 
-/* About 100,000 blocks a second, so that a recorder on a busy machine keeps up. */
+/* At most 100,000 blocks a second, so that a recorder on a busy machine keeps up. */
 static void *work(void *argument)
 {
 	const struct worker *worker = argument;
@@ -66,7 +68,7 @@ static void *work(void *argument)
 	for (uint64_t i = 0; now_ns() < worker->end_ns; i++) {
 		make(worker, i, kept);
 		if (i % 100 == 99)
-			rest(1000000);
+			rest(worker->rest_ns);
 	}
 	for (int i = 0; i < N_KEPT; i++)
 		free(kept[i]);
@@ -119,7 +121,8 @@ static void say(uint64_t count)
 
 int main(int argc, char **argv)
 {
-	_Atomic uint64_t *counts = argc == 3 ? map_counts(argv[1]) : NULL;
+	_Atomic uint64_t *counts = argc == 3 || argc == 4 ? map_counts(argv[1]) : NULL;
+	long rest_ns = argc == 4 ? strtol(argv[3], NULL, 10) * 1000 : 1000000;
 	struct worker workers[N_THREADS];
 	pthread_t threads[N_THREADS];
 
@@ -127,7 +130,7 @@ int main(int argc, char **argv)
 		return 2;
 	uint64_t end_ns = now_ns() + strtoull(argv[2], NULL, 10) * 1000000;
 	for (uint64_t i = 0; i < N_THREADS; i++) {
-		workers[i] = (struct worker){ &counts[i], i, end_ns };
+		workers[i] = (struct worker){ &counts[i], i, end_ns, rest_ns };
 		if (pthread_create(&threads[i], NULL, work, &workers[i]) != 0)
 			return 3;
 	}
