@@ -3,11 +3,15 @@
  * an allocation or a write to a file. Programs that memsight starts do not inherit it.
  *
  *	FAIL_KIND	"memory", "write" (also fsync, ftruncate and rename) ...
- *	FAIL_LIST	a file that gets a line for each place that such a call is made from
+ *	FAIL_LIST	a file that gets a line for each place that such a call is made from: its
+ *			name, and which call of its thread was the first one from there
  *	FAIL_PLACE	the name of the place that fails, the first time it is reached
+ *	FAIL_NEAR	it is looked for only near this call of a thread: to find out where each
+ *			call comes from takes many times as long as what is tested
  *	FAIL_ERRNO	the error of writes
  *	FAIL_SHOW	a file that gets the frames of that place, for addr2line -e memsight
- *	FAIL_LIVE	a file that gets the number of blocks that were not freed at exit
+ *	FAIL_LIVE	a file that gets the number of blocks that were not freed at exit, and
+ *			whether the place was reached
  *
  * A place is named by the code that leads to the call: the innermost frames of the program itself,
  * so that a library's own ways are one place for each way into it. Names do not change from run to
@@ -31,6 +35,7 @@
 
 #define MAX_FRAMES 6u
 #define MAX_PLACES 16384u
+#define NEAR	   64u /* calls: what varies from run to run, such as the length of a path */
 
 void *__libc_malloc(size_t n_bytes);
 void *__libc_calloc(size_t n, size_t n_bytes);
@@ -44,15 +49,20 @@ static struct {
 	_Atomic enum kind kind;
 	atomic_bool is_listing;
 	_Atomic uint64_t place; /* that fails */
+	_Atomic uint64_t near; /* the call of a thread that it is expected at; 0: any */
+	_Atomic unsigned round; /* calls of threads are counted anew in each */
 	int error;
 	uintptr_t start; /* of the program */
 	uintptr_t end;
 	atomic_bool has_failed;
 	atomic_long n_live;
 	_Atomic uint64_t places[MAX_PLACES];
+	_Atomic uint64_t calls[MAX_PLACES]; /* the first of each, as its thread counts */
 } state;
 
 static _Thread_local bool is_busy, is_spared;
+static _Thread_local unsigned round_of_thread;
+static _Thread_local uint64_t n_calls; /* of this thread in this round */
 
 /* ---- Places ---- */
 
@@ -74,19 +84,41 @@ static _Unwind_Reason_Code take_frame(struct _Unwind_Context *context, void *use
 	return ++walk->n == MAX_FRAMES ? _URC_END_OF_STACK : _URC_NO_REASON;
 }
 
-/* Whether the place was not seen before. */
-static bool is_new(uint64_t place)
+/* Where a place is, or would be, in the list; NULL: the list is full. */
+static _Atomic uint64_t *slot_of(uint64_t place)
 {
 	for (uint64_t i = place; i < place + MAX_PLACES; i++) {
-		uint64_t empty = 0;
-		_Atomic uint64_t *slot = &state.places[i % MAX_PLACES];
+		uint64_t found = atomic_load(&state.places[i % MAX_PLACES]);
 
-		if (atomic_load(slot) == place)
-			return false;
-		if (atomic_compare_exchange_strong(slot, &empty, place))
-			return true;
+		if (found == place || !found)
+			return &state.places[i % MAX_PLACES];
 	}
-	return false;
+	return NULL;
+}
+
+static void note(uint64_t place)
+{
+	_Atomic uint64_t *slot = slot_of(place);
+	uint64_t empty = 0;
+
+	while (slot && atomic_load(slot) != place) {
+		if (atomic_compare_exchange_strong(slot, &empty, place))
+			atomic_store(&state.calls[slot - state.places], n_calls);
+		else
+			slot = slot_of(place); /* another thread's place took it */
+		empty = 0;
+	}
+}
+
+/* Count this call. Whether it may be the one that is looked for. */
+static bool is_near(void)
+{
+	unsigned round = atomic_load(&state.round);
+	uint64_t near = atomic_load(&state.near);
+
+	n_calls = round_of_thread == round ? n_calls + 1 : 1;
+	round_of_thread = round;
+	return !near || (n_calls + NEAR >= near && n_calls <= near + NEAR);
 }
 
 static void show(const struct walk *walk)
@@ -106,13 +138,13 @@ static bool fails(enum kind kind)
 	struct walk walk = { .hash = UINT64_C(0xcbf29ce484222325) };
 
 	if (state.kind != kind || is_busy || is_spared ||
-	    (!state.is_listing && atomic_load(&state.has_failed)))
+	    (!state.is_listing && atomic_load(&state.has_failed)) || !is_near())
 		return false;
 	is_busy = true;
 	_Unwind_Backtrace(take_frame, &walk);
 	walk.hash |= 1;
 	if (state.is_listing && walk.n > 0)
-		is_new(walk.hash);
+		note(walk.hash);
 	bool is_it = !state.is_listing && walk.hash == state.place &&
 		     !atomic_exchange(&state.has_failed, true);
 	if (is_it)
@@ -229,6 +261,8 @@ void fail_calls_list(void)
 	for (size_t i = 0; i < MAX_PLACES; i++)
 		atomic_store(&state.places[i], 0);
 	state.is_listing = true;
+	state.near = 0;
+	state.round++;
 	state.kind = KIND_MEMORY;
 }
 
@@ -243,9 +277,13 @@ size_t fail_calls_listed(uint64_t *places, size_t n_most)
 	return n;
 }
 
-void fail_calls_at(uint64_t place)
+void fail_calls_at(uint64_t place, bool is_near)
 {
+	const _Atomic uint64_t *slot = is_near ? slot_of(place) : NULL;
+
 	state.is_listing = false;
+	state.near = slot && *slot ? state.calls[slot - state.places] : 0;
+	state.round++;
 	state.place = place;
 	atomic_store(&state.has_failed, false);
 	state.kind = KIND_MEMORY;
@@ -286,7 +324,7 @@ static void find_program(void)
 __attribute__((constructor)) static void begin(void)
 {
 	const char *kind = getenv("FAIL_KIND"), *place = getenv("FAIL_PLACE"),
-		   *error = getenv("FAIL_ERRNO");
+		   *near = getenv("FAIL_NEAR"), *error = getenv("FAIL_ERRNO");
 
 	unsetenv("LD_PRELOAD");
 	find_program();
@@ -295,6 +333,7 @@ __attribute__((constructor)) static void begin(void)
 		return;
 	state.is_listing = getenv("FAIL_LIST") != NULL;
 	state.place = place ? strtoull(place, NULL, 16) : 0;
+	state.near = near ? strtoull(near, NULL, 10) : 0;
 	state.error = error ? atoi(error) : ENOSPC;
 	state.kind = strcmp(kind, "memory") == 0 ? KIND_MEMORY : KIND_WRITE;
 }
@@ -308,12 +347,13 @@ __attribute__((destructor)) static void end(void)
 	FILE *file = list ? fopen(list, "we") : NULL;
 	for (unsigned i = 0; file && i < MAX_PLACES; i++)
 		if (state.places[i])
-			fprintf(file, "%016llx\n", (unsigned long long)state.places[i]);
+			fprintf(file, "%016llx %llu\n", (unsigned long long)state.places[i],
+				(unsigned long long)state.calls[i]);
 	if (file)
 		fclose(file);
 	file = live ? fopen(live, "we") : NULL;
 	if (file) {
-		fprintf(file, "%ld\n", n_live);
+		fprintf(file, "%ld %d\n", n_live, atomic_load(&state.has_failed));
 		fclose(file);
 	}
 }

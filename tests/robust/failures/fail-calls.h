@@ -16,8 +16,11 @@ void fail_calls_list(void);
 /* Write out the places that were noted. Returns how many; n_most may be too few for all. */
 size_t fail_calls_listed(uint64_t *places, size_t n_most);
 
-/* The next allocation of a place fails, once. */
-void fail_calls_at(uint64_t place);
+/*
+ * The next allocation of a place fails, once. is_near: it is looked for only about where its thread
+ * was when it was listed, from that list on; that is fast, and may miss it.
+ */
+void fail_calls_at(uint64_t place, bool is_near);
 
 /* Nothing fails any more. Returns whether one failed. */
 bool fail_calls_end(void);

@@ -90,7 +90,8 @@ class Try:
         except subprocess.TimeoutExpired:
             self.status, self.stdout, self.stderr = "hangs", "", ""
         live = self.folder / ".live"
-        self.n_live = int(live.read_text()) if live.exists() else None
+        ended = live.exists()  # else memsight became another program
+        self.n_live, self.has_failed = map(int, live.read_text().split()) if ended else (None, None)
         live.unlink(missing_ok=True)
         self.made = sorted({path.name for path in self.folder.iterdir()} - self.before)
 
@@ -183,8 +184,13 @@ def problem_of_memory(run, usual):
     return None
 
 
-def try_place(base, place, usual):
-    run = Try(base, FAIL_PLACE=place)
+def try_place(base, line, usual):
+    """A place is looked for where it was listed, and where it is not met there, everywhere."""
+    place, near = line.split()
+    run = Try(base, FAIL_PLACE=place, FAIL_NEAR=near)
+    if run.has_failed == 0:
+        run.leave()
+        run = Try(base, FAIL_PLACE=place)
     problems = [problem_of_end(run), problem_of_files(run, usual), problem_of_memory(run, usual)]
     if CASE == "record":
         problems.append(problem_of_trace(run))
@@ -215,11 +221,11 @@ def main():
         usual = Try(base, FAIL_LIST=str(base / ".list"))
         if usual.status != 0:
             raise SystemExit(f"without any failure: {usual.status}: {usual.stderr}")
-        places = sorted((base / ".list").read_text().split())
+        places = sorted((base / ".list").read_text().splitlines())
         (base / ".list").unlink()
         tried = places[::STRIDE]
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            results = list(pool.map(lambda place: try_place(base, place, usual), tried))
+            results = list(pool.map(lambda line: try_place(base, line, usual), tried))
         usual.leave()
     problems = [problem for _, found in results for problem in found]
     for problem in problems[:MOST_SHOWN]:
