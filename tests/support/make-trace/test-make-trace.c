@@ -390,7 +390,6 @@ int main(void)
 	Suite *suite = suite_create("make-trace");
 	TCase *tests = tcase_create("make-trace");
 
-	tcase_set_timeout(tests, 60);
 	tcase_add_loop_test(tests, a_replay_of_the_trace_finds_the_truth, 0, 12);
 	tcase_add_test(tests, the_books_of_all_stacks_add_up);
 	tcase_add_test(tests, the_same_options_give_the_same_bytes_and_another_seed_does_not);

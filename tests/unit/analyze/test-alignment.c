@@ -121,7 +121,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("alignment");
-	TCase *tcase = suite_case("alignment");
+	TCase *tcase = tcase_create("alignment");
 
 	suite_add_tcase(suite, tcase);
 	tcase_add_checked_fixture(tcase, set_up, NULL);

@@ -304,7 +304,6 @@ int main(void)
 	Suite *suite = suite_create("blocks");
 	TCase *tcase = tcase_create("blocks");
 
-	tcase_set_timeout(tcase, 60);
 	tcase_add_loop_test(tcase, pages_and_a_tree_answer_like_one_tree, 0, 48);
 	tcase_add_loop_test(tcase, forked_images_change_apart, 0, 24);
 	tcase_add_test(tcase, blocks_far_apart_answer_as_well);

@@ -84,7 +84,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("call texts");
-	TCase *tcase = suite_case("call texts");
+	TCase *tcase = tcase_create("call texts");
 
 	tcase_add_test(tcase, a_call_is_named_by_what_is_assigned);
 	tcase_add_test(tcase, a_column_out_of_the_line_and_a_long_text_are_no_call);

@@ -212,7 +212,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("code-history");
-	TCase *tcase = suite_case("history");
+	TCase *tcase = tcase_create("history");
 
 	tcase_add_test(tcase,
 		       what_two_readings_saw_alike_was_there_between_and_nothing_else_is_known);

@@ -238,7 +238,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("data-history");
-	TCase *tcase = suite_case("history");
+	TCase *tcase = tcase_create("history");
 
 	tcase_add_test(tcase, what_readings_before_and_behind_saw_alike_was_there);
 	tcase_add_test(tcase, bytes_come_out_of_two_words);

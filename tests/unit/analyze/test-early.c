@@ -237,7 +237,6 @@ int main(void)
 	Suite *suite = suite_create("early");
 	TCase *tests = tcase_create("all");
 
-	tcase_set_timeout(tests, 60);
 	tcase_add_loop_test(tests, an_end_that_is_stamped_before_its_birth_waits_for_it, 0,
 			    (int)(sizeof(worlds) / sizeof(worlds[0])));
 	tcase_add_test(

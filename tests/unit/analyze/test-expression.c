@@ -101,7 +101,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("expression");
-	TCase *tcase = suite_case("expression");
+	TCase *tcase = tcase_create("expression");
 
 	tcase_add_loop_test(tcase, an_expression_gives_its_result, 0,
 			    sizeof(expressions) / sizeof(expressions[0]));

@@ -150,7 +150,6 @@ int main(void)
 	Suite *suite = suite_create("fault-nodes");
 	TCase *tests = tcase_create("all");
 
-	tcase_set_timeout(tests, 60);
 	tcase_add_test(tests, a_page_fault_has_the_node_that_was_told_of_it_and_no_other);
 	tcase_add_test(tests, without_nodes_there_are_no_rows);
 	suite_add_tcase(suite, tests);

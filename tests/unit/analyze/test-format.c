@@ -94,7 +94,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("format");
-	TCase *tcase = suite_case("format");
+	TCase *tcase = tcase_create("format");
 
 	tcase_add_loop_test(tcase, a_count_has_a_comma_every_three_digits, 0,
 			    sizeof(counts) / sizeof(*counts));

@@ -290,7 +290,6 @@ int main(void)
 	Suite *suite = suite_create("heap");
 	TCase *tcase = tcase_create("heap");
 
-	tcase_set_timeout(tcase, 60);
 	tcase_add_loop_test(tcase, a_heap_answers_like_a_list_of_its_blocks, 0, 48);
 	tcase_add_loop_test(tcase, forked_heaps_change_apart, 0, 24);
 	tcase_add_loop_test(tcase, a_live_block_takes_at_most_64_bytes, 0, 2);

@@ -428,8 +428,8 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("merge");
-	TCase *order = suite_case("order");
-	TCase *parts = suite_case("parts");
+	TCase *order = tcase_create("order");
+	TCase *parts = tcase_create("parts");
 
 	tcase_add_checked_fixture(order, set_up, tear_down);
 	tcase_add_test(order, events_of_threads_come_in_the_order_of_time);

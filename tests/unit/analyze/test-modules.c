@@ -337,7 +337,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("modules");
-	TCase *tcase = suite_case("intervals");
+	TCase *tcase = tcase_create("intervals");
 
 	suite_add_tcase(suite, tcase);
 	tcase_add_checked_fixture(tcase, set_up, tear_down);

@@ -664,7 +664,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("owners");
-	TCase *tcase = suite_case("owners");
+	TCase *tcase = tcase_create("owners");
 
 	suite_add_tcase(suite, tcase);
 	tcase_add_checked_fixture(tcase, set_up, tear_down);

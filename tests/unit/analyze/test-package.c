@@ -67,7 +67,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("package");
-	TCase *tcase = suite_case("package");
+	TCase *tcase = tcase_create("package");
 
 	tcase_add_unchecked_fixture(tcase, setup, teardown);
 	tcase_add_loop_test(tcase, a_file_belongs_to_the_package_that_lists_exactly_it, 0,

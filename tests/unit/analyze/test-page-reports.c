@@ -270,7 +270,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("page-reports");
-	TCase *tcase = suite_case("reports");
+	TCase *tcase = tcase_create("reports");
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, unused_is_proven_where_pages_were_left_alone);

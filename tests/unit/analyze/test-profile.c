@@ -225,7 +225,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("profile");
-	TCase *tcase = suite_case("profile");
+	TCase *tcase = tcase_create("profile");
 
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_test(tcase, a_recursive_function_counts_once_per_stack);

@@ -615,7 +615,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("report");
-	TCase *tcase = suite_case("report");
+	TCase *tcase = tcase_create("report");
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, the_first_screen_answers_what_ran_and_what_is_hot);

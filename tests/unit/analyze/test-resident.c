@@ -348,7 +348,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("resident");
-	TCase *tests = suite_case("all");
+	TCase *tests = tcase_create("all");
 
 	tcase_add_test(tests, bytes_of_a_page_are_the_call_sites_that_have_blocks_in_it);
 	tcase_add_test(tests, bytes_are_on_the_nodes_of_their_pages);

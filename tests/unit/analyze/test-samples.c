@@ -857,7 +857,6 @@ int main(void)
 	TCase *tcase = tcase_create("samples");
 
 	suite_add_tcase(suite, tcase);
-	tcase_set_timeout(tcase, 60);
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_test(tcase, a_page_fault_is_one_touch_of_its_owner);
 	tcase_add_test(tcase, addresses_that_say_nothing_are_counted_and_nobody_s);

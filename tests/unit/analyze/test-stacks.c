@@ -327,7 +327,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("stacks");
-	TCase *tcase = suite_case("stacks");
+	TCase *tcase = tcase_create("stacks");
 
 	suite_add_tcase(suite, tcase);
 	tcase_add_checked_fixture(tcase, set_up, tear_down);

@@ -368,7 +368,6 @@ int main(void)
 	TCase *tcase = tcase_create("self");
 
 	suite_add_tcase(suite, tcase);
-	tcase_set_timeout(tcase, 60);
 	tcase_add_checked_fixture(tcase, open_self, close_self);
 	tcase_add_test(tcase, a_return_address_less_one_has_the_line_of_its_call);
 	tcase_add_test(tcase,

@@ -360,7 +360,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("table");
-	TCase *tcase = suite_case("table");
+	TCase *tcase = tcase_create("table");
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, csv_quotes_what_a_reader_could_misread);

@@ -154,7 +154,7 @@ END_TEST
 static Suite *tasks_suite(void)
 {
 	Suite *suite = suite_create("tasks");
-	TCase *lives = suite_case("lives");
+	TCase *lives = tcase_create("lives");
 
 	tcase_add_checked_fixture(lives, setup, teardown);
 	tcase_add_test(lives, an_image_that_is_told_twice_without_a_pid_is_one_image);

@@ -533,7 +533,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("touched-pages");
-	TCase *tests = suite_case("all");
+	TCase *tests = tcase_create("all");
 
 	tcase_add_test(tests, of_a_site_is_known_what_others_cannot_have_touched);
 	tcase_add_test(tests, a_mapping_has_one_row_for_as_long_as_nothing_changes);

@@ -259,7 +259,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("touches");
-	TCase *tcase = suite_case("touches");
+	TCase *tcase = tcase_create("touches");
 
 	suite_add_tcase(suite, tcase);
 	tcase_add_test(tcase, each_address_has_its_share_on_the_average_and_sums_stay);

@@ -256,7 +256,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("user frames");
-	TCase *tcase = suite_case("user frames");
+	TCase *tcase = tcase_create("user frames");
 
 	tcase_add_checked_fixture(tcase, setup, NULL);
 	tcase_add_test(tcase, a_plain_name_has_neither_arguments_nor_parameters);

@@ -131,7 +131,6 @@ int main(void)
 	Suite *suite = suite_create("clock");
 	TCase *tests = tcase_create("clock");
 
-	tcase_set_timeout(tests, 60);
 	tcase_add_loop_test(tests, ticks_never_go_back, 0, 2);
 	tcase_add_loop_test(tests, ticks_never_go_back_from_one_thread_to_another, 0, 2);
 	tcase_add_loop_test(tests, a_pair_between_two_others_lies_on_their_line_within_the_errors,

@@ -178,7 +178,7 @@ int main(void)
 {
 	const int n_systems = sizeof(systems) / sizeof(systems[0]);
 	Suite *suite = suite_create("new-file");
-	TCase *tests = suite_case("new-file");
+	TCase *tests = tcase_create("new-file");
 
 	tcase_add_checked_fixture(tests, set_up, tear_down);
 	tcase_add_loop_test(tests, a_name_that_is_free_is_taken_on_every_file_system, 0, n_systems);

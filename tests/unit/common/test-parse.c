@@ -179,7 +179,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("parse");
-	TCase *tests = suite_case("parse");
+	TCase *tests = tcase_create("parse");
 
 	tcase_add_loop_test(tests, a_number_is_digits_and_nothing_else, 0, COUNT(numbers));
 	tcase_add_loop_test(tests, a_size_has_a_unit_as_in_gnu_tools, 0, COUNT(sizes));

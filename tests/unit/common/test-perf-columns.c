@@ -182,7 +182,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("perf-columns");
-	TCase *tests = suite_case("columns");
+	TCase *tests = tcase_create("columns");
 
 	tcase_add_checked_fixture(tests, setup, teardown);
 	tcase_add_loop_test(tests, what_samples_have_comes_back, 0, 20);

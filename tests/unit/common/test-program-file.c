@@ -123,7 +123,6 @@ int main(void)
 	Suite *suite = suite_create("program-file");
 	TCase *tests = tcase_create("all");
 
-	tcase_set_timeout(tests, 60);
 	tcase_add_checked_fixture(tests, set_up, tear_down);
 	tcase_add_test(tests, a_program_is_known_by_its_file);
 	tcase_add_loop_test(tests, damage_is_neither_followed_out_of_the_file_nor_forever, 0, 300);

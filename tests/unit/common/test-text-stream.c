@@ -43,7 +43,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("text-stream");
-	TCase *tcase = suite_case("all");
+	TCase *tcase = tcase_create("all");
 
 	tcase_add_loop_test(tcase, a_text_of_any_length_comes_back_whole, 0,
 			    sizeof(lengths) / sizeof(lengths[0]));

@@ -240,7 +240,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("trace-columns");
-	TCase *tests = suite_case("columns");
+	TCase *tests = tcase_create("columns");
 	const int n_edges = sizeof(edge_numbers) / sizeof(edge_numbers[0]);
 
 	tcase_add_loop_test(tests, a_varint_of_every_length_comes_back, 0, n_edges);

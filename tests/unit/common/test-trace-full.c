@@ -309,7 +309,6 @@ int main(int argc, char **argv)
 
 	Suite *suite = suite_create("trace-full");
 	TCase *tests = tcase_create("full");
-	tcase_set_timeout(tests, 60);
 	tcase_add_checked_fixture(tests, set_up, tear_down);
 	if (is_disk) {
 		tcase_add_test(tests, a_full_disk_keeps_its_whole_segments);

@@ -369,7 +369,6 @@ int main(void)
 	Suite *suite = suite_create("trace-versions");
 	TCase *tests = tcase_create("versions");
 
-	tcase_set_timeout(tests, 60);
 	tcase_add_checked_fixture(tests, set_up, tear_down);
 	tcase_add_test(tests, a_newer_major_version_is_refused);
 	tcase_add_test(tests, an_older_minor_version_is_refused_and_named);

@@ -143,7 +143,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("decode-before");
-	TCase *tcase = suite_case("decode-before");
+	TCase *tcase = tcase_create("decode-before");
 
 #ifdef __x86_64__
 	tcase_add_loop_test(tcase, the_instruction_whose_operand_lies_there_is_the_one, 0,

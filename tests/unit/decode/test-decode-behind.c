@@ -544,7 +544,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("decode-behind");
-	TCase *tcase = suite_case("behind");
+	TCase *tcase = tcase_create("behind");
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, the_access_before_ip_gets_the_time_of_its_block);

@@ -281,7 +281,7 @@ END_TEST
 static Suite *make_suite(void)
 {
 	Suite *suite = suite_create("decode-counts");
-	TCase *tcase = suite_case("counts");
+	TCase *tcase = tcase_create("counts");
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, a_counter_tells_the_iterations);

@@ -321,7 +321,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("decode-operand");
-	TCase *tcase = suite_case("operand");
+	TCase *tcase = tcase_create("operand");
 
 	tcase_add_loop_test(tcase, an_instruction_has_the_operands_of_the_manual, 0,
 			    (int)(sizeof(rows) / sizeof(rows[0])));

@@ -340,7 +340,7 @@ END_TEST
 static Suite *make_suite(void)
 {
 	Suite *suite = suite_create("decode-stall");
-	TCase *tcase = suite_case("stall");
+	TCase *tcase = tcase_create("stall");
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, a_loop_waits_for_what_runs_before_ip_next_time);

@@ -648,7 +648,7 @@ END_TEST
 
 static TCase *make_ends(void)
 {
-	TCase *tcase = suite_case("ends");
+	TCase *tcase = tcase_create("ends");
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, a_loop_closes_after_one_iteration);
@@ -669,7 +669,7 @@ static TCase *make_ends(void)
 
 static TCase *make_memory(void)
 {
-	TCase *tcase = suite_case("memory");
+	TCase *tcase = tcase_create("memory");
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, stores_feed_later_loads);
@@ -683,7 +683,7 @@ static TCase *make_memory(void)
 
 static TCase *make_charge(void)
 {
-	TCase *tcase = suite_case("charge");
+	TCase *tcase = tcase_create("charge");
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, repeats_count_as_their_elements);
@@ -696,7 +696,7 @@ static TCase *make_charge(void)
 
 static TCase *make_cache(void)
 {
-	TCase *tcase = suite_case("cache");
+	TCase *tcase = tcase_create("cache");
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, instructions_are_decoded_once);

@@ -147,7 +147,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("axis");
-	TCase *all = suite_case("all");
+	TCase *all = tcase_create("all");
 
 	tcase_add_test(all, ticks_are_on_the_axis_in_order_and_no_more_than_asked_for);
 	tcase_add_test(all, texts_of_ticks_differ_and_tell_their_value);

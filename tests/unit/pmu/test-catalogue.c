@@ -533,7 +533,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("catalogue");
-	TCase *tcase = suite_case("catalogue");
+	TCase *tcase = tcase_create("catalogue");
 
 	setenv("LIBPFM_ENCODE_INACTIVE", "1", 1); /* before the library is loaded */
 	if (!pmu_catalogue_has_library()) {

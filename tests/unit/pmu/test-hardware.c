@@ -776,7 +776,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("hardware");
-	TCase *tcase = suite_case("hardware");
+	TCase *tcase = tcase_create("hardware");
 
 	setenv("LIBPFM_ENCODE_INACTIVE", "1", 1);
 	tcase_add_checked_fixture(tcase, NULL, teardown);

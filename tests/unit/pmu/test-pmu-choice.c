@@ -139,7 +139,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("pmu-choice");
-	TCase *tcase = suite_case("choice");
+	TCase *tcase = tcase_create("choice");
 
 	tcase_add_loop_test(tcase, a_list_names_its_sources_and_tasks_come_last, 0,
 			    sizeof(lists) / sizeof(lists[0]));

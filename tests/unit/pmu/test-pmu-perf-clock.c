@@ -139,7 +139,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("perf-clock");
-	TCase *tcase = suite_case("perf-clock");
+	TCase *tcase = tcase_create("perf-clock");
 
 	tcase_add_test(tcase, perf_s_clock_and_ours_go_alike);
 	tcase_add_test(tcase, a_pair_turns_a_stamp_of_perf_s_clock_into_ours);

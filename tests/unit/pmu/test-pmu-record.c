@@ -571,7 +571,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("pmu-record");
-	TCase *tcase = suite_case("records");
+	TCase *tcase = tcase_create("records");
 
 	tcase_add_test(tcase, every_field_of_a_full_sample_is_found);
 	tcase_add_loop_test(tcase, registers_of_another_processor_are_not_taken_for_x86, 0, 4);

@@ -260,8 +260,8 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("pmu-remedy");
-	TCase *tcase = suite_case("refusals");
-	TCase *cpus = suite_case("cpus");
+	TCase *tcase = tcase_create("refusals");
+	TCase *cpus = tcase_create("cpus");
 
 	tcase_add_loop_test(tcase, each_refusal_says_why_and_what_helps, 0, COUNT(cases));
 	tcase_add_test(tcase, no_error_gives_no_words);

@@ -272,7 +272,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("pmu-ring");
-	TCase *tcase = suite_case("rings");
+	TCase *tcase = tcase_create("rings");
 
 	tcase_add_loop_test(tcase, what_is_read_is_what_was_written_wherever_records_wrap, 0,
 			    N_SEEDS);

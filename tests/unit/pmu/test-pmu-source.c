@@ -701,12 +701,11 @@ static int n_users(void)
 int main(void)
 {
 	Suite *suite = suite_create("pmu-source");
-	TCase *real = suite_case("real events");
-	TCase *choice = suite_case("choices");
+	TCase *real = tcase_create("real events");
+	TCase *choice = tcase_create("choices");
 
 	if (!can_be_measured())
 		return 77;
-	tcase_set_timeout(real, 60);
 	tcase_add_loop_test(real, each_touched_page_is_one_fault_at_its_exact_address, 0,
 			    n_users());
 	tcase_add_loop_test(real, what_was_taken_and_what_was_lost_add_up_to_what_happened, 0,

@@ -194,7 +194,6 @@ int main(void)
 	Suite *suite = suite_create("pmu-watch");
 	TCase *tcase = tcase_create("pmu-watch");
 
-	tcase_set_timeout(tcase, 60);
 	tcase_add_loop_test(tcase, ranges_cover_each_byte_once, 0,
 			    sizeof(covers) / sizeof(covers[0]));
 	tcase_add_test(tcase, registers_see_what_they_are_armed_for_and_nothing_else);

@@ -527,7 +527,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("code-capture");
-	TCase *tcase = suite_case("code");
+	TCase *tcase = tcase_create("code");
 
 	tcase_add_loop_test(tcase, a_sample_stores_its_page_and_the_next_once, 0, 2);
 	tcase_add_test(tcase, the_page_behind_the_last_is_no_loss);

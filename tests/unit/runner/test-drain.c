@@ -576,7 +576,6 @@ int main(void)
 	Suite *suite = suite_create("drain");
 	TCase *tcase = tcase_create("chains");
 
-	tcase_set_timeout(tcase, 60);
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, events_keep_their_order_over_chunks_in_any_place);
 	tcase_add_test(tcase, a_chunk_that_is_not_at_hand_yet_is_waited_for);

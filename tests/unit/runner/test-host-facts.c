@@ -145,7 +145,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("host-facts");
-	TCase *tcase = suite_case("facts");
+	TCase *tcase = tcase_create("facts");
 
 	tcase_add_loop_test(tcase, keys_are_unique_and_values_are_one_line, 0, 2);
 	tcase_add_loop_test(tcase, facts_agree_with_what_the_system_says_elsewhere, 0, 2);

@@ -256,7 +256,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("live-totals");
-	TCase *tcase = suite_case("all");
+	TCase *tcase = tcase_create("all");
 
 	tcase_add_test(tcase, sums_are_exact_however_threads_are_interleaved);
 	tcase_add_test(tcase, estimates_keep_their_intervals);

@@ -138,7 +138,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("mapped-file");
-	TCase *tests = suite_case("mapped-file");
+	TCase *tests = tcase_create("mapped-file");
 
 	tcase_add_test(tests, code_is_read_from_the_file_that_was_mapped);
 	tcase_add_test(tests, no_more_is_read_than_was_mapped);

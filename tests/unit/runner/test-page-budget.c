@@ -109,7 +109,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("page-budget");
-	TCase *tcase = suite_case("budget");
+	TCase *tcase = tcase_create("budget");
 
 	tcase_add_test(tcase, what_a_process_waited_for_it_has_not_had);
 	tcase_add_test(tcase, a_strict_budget_begins_with_nothing_and_another_with_a_second);

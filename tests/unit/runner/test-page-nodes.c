@@ -130,7 +130,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("page-nodes");
-	TCase *tests = suite_case("page-nodes");
+	TCase *tests = tcase_create("page-nodes");
 	void *address = &suite;
 	int node = -1;
 

@@ -78,7 +78,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("page-set");
-	TCase *tcase = suite_case("pages");
+	TCase *tcase = tcase_create("pages");
 
 	tcase_add_loop_test(tcase, a_set_tells_what_was_put_last, 0, 10);
 	tcase_add_test(tcase, ranges_at_both_ends_of_the_addresses_do_not_overflow);

@@ -341,7 +341,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("page-state");
-	TCase *tests = suite_case("all");
+	TCase *tests = tcase_create("all");
 
 	tcase_add_checked_fixture(tests, start, stop);
 	tcase_add_loop_test(tests, every_page_is_what_the_process_made_of_it, 0, 2);

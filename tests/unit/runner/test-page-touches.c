@@ -259,7 +259,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("page-touches");
-	TCase *tests = suite_case("all");
+	TCase *tests = tcase_create("all");
 
 	tcase_add_checked_fixture(tests, start, stop);
 	tcase_add_loop_test(tests, hot_pages_are_touched_in_every_interval_and_no_others, 0,

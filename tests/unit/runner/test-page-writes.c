@@ -341,7 +341,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("page-writes");
-	TCase *tests = suite_case("all");
+	TCase *tests = tcase_create("all");
 	uint64_t ns;
 
 	if (page_writes_probe(&ns) < 0) {

@@ -187,7 +187,6 @@ int main(void)
 	Suite *suite = suite_create("process-sampler");
 	TCase *tcase = tcase_create("processes");
 
-	tcase_set_timeout(tcase, 60);
 	tcase_add_loop_test(tcase, a_sample_tells_memory_and_time_of_a_process, 0, 2);
 	tcase_add_test(tcase, a_process_that_is_gone_is_told);
 	tcase_add_loop_test(tcase, pages_of_nodes_are_read_when_it_is_their_turn, 0, 2);

@@ -416,7 +416,6 @@ int main(void)
 	TCase *tcase = tcase_create("recording");
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
-	tcase_set_timeout(tcase, 60);
 	tcase_add_test(tcase, only_its_user_can_enter_the_folder_and_it_goes_away);
 	tcase_add_loop_test(tcase, another_place_is_found_where_the_first_does_not_serve, 0,
 			    COUNT(bad_bases));

@@ -240,7 +240,7 @@ END_TEST
 static Suite *tracker_suite(void)
 {
 	Suite *suite = suite_create("tracker");
-	TCase *tcase = suite_case("slots");
+	TCase *tcase = tcase_create("slots");
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, a_slot_that_a_forked_child_has_claimed_is_drained_as_of_its_fork);
@@ -250,7 +250,7 @@ static Suite *tracker_suite(void)
 	tcase_add_test(tcase, a_slot_that_is_claimed_again_between_the_looks_waits_for_the_next);
 	tcase_add_test(tcase, a_slot_that_names_a_thread_of_the_recorder_is_not_waited_for);
 	suite_add_tcase(suite, tcase);
-	tcase = suite_case("names");
+	tcase = tcase_create("names");
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase,
 		       a_program_that_a_shell_starts_has_the_name_that_it_said_whenever_it_is_read);

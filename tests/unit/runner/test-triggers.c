@@ -145,7 +145,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("triggers");
-	TCase *tcase = suite_case("all");
+	TCase *tcase = tcase_create("all");
 
 	tcase_add_test(tcase, conditions_are_read);
 	tcase_add_test(tcase, what_is_none_is_refused);

@@ -196,7 +196,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("watch-rate");
-	TCase *tcase = suite_case("rate");
+	TCase *tcase = tcase_create("rate");
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, what_is_hit_as_often_as_the_rate_allows_never_rests);

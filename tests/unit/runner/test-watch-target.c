@@ -150,7 +150,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("watch-target");
-	TCase *tcase = suite_case("watch-target");
+	TCase *tcase = tcase_create("watch-target");
 
 	tcase_add_loop_test(tcase, a_target_says_what_and_how_much, 0,
 			    sizeof(good) / sizeof(good[0]));

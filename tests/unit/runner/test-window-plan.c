@@ -119,7 +119,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("window-plan");
-	TCase *tcase = suite_case("plan");
+	TCase *tcase = tcase_create("plan");
 
 	tcase_add_test(tcase, a_plan_says_when_it_is_on_and_until_when);
 	tcase_add_test(tcase, it_is_known_how_many_windows_have_begun);

@@ -215,7 +215,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("series-config");
-	TCase *tests = suite_case("config");
+	TCase *tests = tcase_create("config");
 
 	suite_add_tcase(suite, tests);
 	tcase_add_test(tests, a_file_is_read_as_it_says);

@@ -247,7 +247,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("series-plan");
-	TCase *tests = suite_case("plan");
+	TCase *tests = tcase_create("plan");
 
 	suite_add_tcase(suite, tests);
 	tcase_add_test(tests, each_block_has_every_program_and_mode_once);

@@ -192,7 +192,6 @@ static Suite *events_suite(void)
 	int n_users = getuid() == 0 ? 2 : 1;
 	int n_groups = sizeof(groups) / sizeof(*groups);
 
-	tcase_set_timeout(any, 60);
 	tcase_add_loop_test(any, a_free_that_is_told_the_size_is_a_free, 0, n_users);
 	tcase_add_loop_test(any, the_break_moves_as_the_program_moves_it, 0, n_users);
 	tcase_add_loop_test(any, what_changes_mapped_memory_is_an_event_with_whole_pages, 0,

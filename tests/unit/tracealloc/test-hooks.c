@@ -487,8 +487,6 @@ static Suite *hooks_suite(void)
 	TCase *once = tcase_create("once");
 	int n = getuid() == 0 ? 2 : 1;
 
-	tcase_set_timeout(users_case, 60);
-	tcase_set_timeout(once, 60);
 	tcase_add_loop_test(users_case, a_hundred_blocks_give_a_hundred_births_and_deaths, 0, n);
 	tcase_add_loop_test(users_case, a_chain_starts_with_its_thread_and_the_modules, 0, n);
 	tcase_add_loop_test(users_case, a_block_given_back_by_another_thread_is_one_block, 0, n);

@@ -136,7 +136,6 @@ static Suite *module_suite(void)
 	Suite *suite = suite_create("module");
 	TCase *tests = tcase_create("all");
 
-	tcase_set_timeout(tests, 60);
 	tcase_add_test(tests, a_library_found_by_runpath_is_told_before_its_first_stack);
 	tcase_add_test(tests, a_closed_library_is_told_as_unloaded);
 	tcase_add_test(tests, a_library_loaded_again_is_told_again);

@@ -133,7 +133,6 @@ static Suite *new_suite(void)
 	Suite *suite = suite_create("new");
 	TCase *tests = tcase_create("all");
 
-	tcase_set_timeout(tests, 60);
 	tcase_add_test(tests, every_form_of_new_is_one_block_of_its_kind);
 	tcase_add_test(tests, a_new_that_fails_throws_and_leaves_no_event);
 	tcase_add_test(tests, operators_of_the_program_itself_are_left_alone);

@@ -280,7 +280,6 @@ static Suite *process_suite(void)
 	TCase *tests = tcase_create("all");
 	int n = getuid() == 0 ? 2 : 1;
 
-	tcase_set_timeout(tests, 60);
 	tcase_add_loop_test(tests, a_forked_child_is_an_image_of_its_own, 0, n);
 	tcase_add_loop_test(tests, a_forked_child_tells_its_thread_and_modules_again, 0, n);
 	tcase_add_loop_test(tests, children_of_children_know_their_parents, 0, n);

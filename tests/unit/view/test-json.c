@@ -225,7 +225,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("json");
-	TCase *tests = suite_case("json");
+	TCase *tests = tcase_create("json");
 
 	tcase_add_test(tests, commas_stand_between_values_only);
 	tcase_add_test(tests, text_is_quoted_and_valid);

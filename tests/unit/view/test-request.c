@@ -243,7 +243,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("request");
-	TCase *tests = suite_case("request");
+	TCase *tests = tcase_create("request");
 
 	tcase_add_test(tests, the_page_and_its_files_are_found);
 	tcase_add_test(tests, who_does_not_know_the_token_gets_nothing);
