@@ -636,6 +636,10 @@ static int64_t fingerprint(const char *path)
 	return sum;
 }
 
+/* Small, as many moments are tried. */
+#define N_KILLED_EVENTS 20000
+#define MOST_KILLED_US	100000
+
 /* Analyse in another process and kill it after a while. Returns whether it had ended by then. */
 static bool analyse_and_kill(const char *path, useconds_t after_us)
 {
@@ -659,6 +663,7 @@ START_TEST(a_killed_analysis_leaves_the_database_as_before)
 	struct import_result result;
 	int n_killed = 0;
 
+	options.n_events = N_KILLED_EVENTS;
 	for (options.seed = 1; options.seed <= 2; options.seed++) {
 		make_trace_truth_free(make(&options));
 		ck_assert_int_eq(analyse_into(maker.db, &forms[_i % N_FORMS], &result), 0);
@@ -666,7 +671,7 @@ START_TEST(a_killed_analysis_leaves_the_database_as_before)
 	/* One that is killed right behind its end has replaced the run by an equal one. */
 	int64_t before = fingerprint(maker.db);
 	for (int i = 0; i < 25; i++) {
-		n_killed += !analyse_and_kill(maker.db, (useconds_t)(rand() % 150000));
+		n_killed += !analyse_and_kill(maker.db, (useconds_t)(rand() % MOST_KILLED_US));
 		ck_assert_int_eq(fingerprint(maker.db), before);
 	}
 	ck_assert_int_gt(n_killed, 0);
@@ -674,20 +679,37 @@ START_TEST(a_killed_analysis_leaves_the_database_as_before)
 }
 END_TEST
 
+/* Ends its process, as one that is killed when a phase begins. */
+static void die_at(void *context, const struct progress_step *step)
+{
+	if (strcmp(step->phase, context) == 0)
+		raise(SIGKILL);
+}
+
+static const char *const phases[] = { "reading", "adding up", "writing blocks", "drawing pictures",
+				      "making indexes" };
+
 START_TEST(a_killed_analysis_leaves_no_new_database)
 {
-	struct make_trace_options options = MAKE_TRACE_DEFAULTS;
+	struct import_options options = forms[_i % N_FORMS];
+	struct import_result result;
 	char partial[128];
+	int status;
 
-	options.n_events = 2000000;
-	make_trace_truth_free(make(&options));
-	ck_assert(!analyse_and_kill(maker.db, 100000));
+	make_small();
+	options.progress = die_at;
+	options.context = (void *)phases[_i / N_FORMS];
+	pid_t pid = fork();
+	if (pid == 0)
+		_exit(analyse_into(maker.db, &options, &result));
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 	ck_assert_int_eq(access(maker.db, F_OK), -1);
+	snprintf(partial, sizeof(partial), "%s.partial", maker.db);
+	ck_assert_int_eq(access(partial, F_OK), 0);
 
 	/* What the dead writer left is taken over by the next one. */
-	struct import_result result;
 	ck_assert_int_eq(analyse_into(maker.db, &forms[_i % N_FORMS], &result), 0);
-	snprintf(partial, sizeof(partial), "%s.partial", maker.db);
 	ck_assert_int_eq(access(partial, F_OK), -1);
 	ck_assert_int_eq(n_runs(maker.db), 1);
 }
@@ -732,11 +754,14 @@ int main(void)
 	Suite *suite = suite_create("analyze");
 	TCase *truth = tcase_create("truth");
 	TCase *other = tcase_create("other");
+	TCase *rights = tcase_create("rights"); /* what depends on who runs it */
 
 	tcase_add_checked_fixture(truth, set_up, tear_down);
 	tcase_add_checked_fixture(other, set_up, tear_down);
-	tcase_set_timeout(truth, 60);
+	tcase_add_checked_fixture(rights, set_up, tear_down);
+	tcase_set_tags(rights, "rights");
 	tcase_set_timeout(other, 120);
+	tcase_set_timeout(rights, 120);
 	tcase_add_loop_test(truth, a_synthetic_trace_gives_its_truth, 0, 12 * N_FORMS);
 	tcase_add_loop_test(truth, aggregates_of_samples_are_what_the_rows_give, 0, 8 * N_FORMS);
 	tcase_add_loop_test(other, a_cut_off_trace_is_read_up_to_there_and_says_so, 0, 9);
@@ -753,13 +778,15 @@ int main(void)
 		other,
 		a_database_of_an_older_version_is_refused_and_that_beside_its_trace_made_anew);
 	tcase_add_test(other, a_second_writer_is_turned_away);
-	tcase_add_loop_test(other, a_database_is_no_more_open_than_its_traces, 0,
+	tcase_add_loop_test(rights, a_database_is_no_more_open_than_its_traces, 0,
 			    sizeof(modes) / sizeof(*modes));
-	tcase_add_test(other, root_leaves_a_users_database_to_the_user);
+	tcase_add_test(rights, root_leaves_a_users_database_to_the_user);
 	tcase_add_loop_test(other, a_killed_analysis_leaves_the_database_as_before, 0, N_FORMS);
-	tcase_add_loop_test(other, a_killed_analysis_leaves_no_new_database, 0, N_FORMS);
-	tcase_add_loop_test(other, a_full_disk_leaves_the_database_as_before, 0, N_FORMS);
+	tcase_add_loop_test(other, a_killed_analysis_leaves_no_new_database, 0,
+			    N_FORMS * (int)(sizeof(phases) / sizeof(*phases)));
+	tcase_add_loop_test(rights, a_full_disk_leaves_the_database_as_before, 0, N_FORMS);
 	suite_add_tcase(suite, truth);
 	suite_add_tcase(suite, other);
+	suite_add_tcase(suite, rights);
 	return suite_run(suite);
 }

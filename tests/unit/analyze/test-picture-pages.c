@@ -119,7 +119,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("picture-pages");
-	TCase *tcase = suite_case("layers");
+	TCase *tcase = tcase_create("layers");
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_loop_test(tcase, pages_are_drawn_where_and_when_something_is_known_of_them, 0,

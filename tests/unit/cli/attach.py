@@ -437,7 +437,7 @@ def check_several(folder):
     checks.that(database.one("SELECT count(*) FROM process") == 2, "other processes")
 
     before = second.descriptors(), second.status()
-    confined = Victim((CONFINED, "kill", "41"))
+    confined = Victim((VICTIM, "kill", "41"))
     if confined.hello == "ready":
         attached = Attached([second, confined], folder)
         attached.wait()
