@@ -13,9 +13,11 @@
 
 #define TILE_ROWS  256u /* rows that are turned into columns at a time: they stay in the cache */
 #define TRY_CHUNKS 64u /* how often narrowings are tried */
+#define LEAST_ROOM 1024u /* rows; most recordings of short programs have no more */
+_Static_assert((CHUNK_ROWS & (CHUNK_ROWS - 1)) == 0, "room is doubled up to a chunk");
 
 struct column {
-	int64_t *values; /* CHUNK_ROWS */
+	int64_t *values; /* n_room */
 	struct chunk_plan plan;
 	struct chunk_survey survey; /* of the chunk that is stored */
 	bool may_be_null;
@@ -33,6 +35,7 @@ struct chunk_writer {
 	int run_column;
 	unsigned series;
 	uint32_t n; /* rows that are not stored yet */
+	uint32_t n_room; /* for rows: at most CHUNK_ROWS */
 	int64_t next_chunk;
 	int64_t next_row;
 	uint64_t n_chunks;
@@ -102,12 +105,9 @@ static int open_columns(struct chunk_writer *writer, const struct rows_table *ro
 		return r < 0 ? r : -EINVAL;
 	for (unsigned i = 0; i < writer->n_columns; i++) {
 		writer->columns[i] = (struct column){
-			.values = malloc(CHUNK_ROWS * sizeof(int64_t)),
 			.may_be_null = rows->types[i] == 'i',
 			.is_real = rows->types[i] == 'r',
 		};
-		if (!writer->columns[i].values)
-			return -ENOMEM;
 	}
 	return 0;
 }
@@ -286,6 +286,25 @@ int chunk_writer_next_series(struct chunk_writer *writer)
 
 /* ---- Rows to columns ---- */
 
+/* Room for some more rows of this chunk. */
+static int reserve(struct chunk_writer *writer, uint32_t n)
+{
+	uint32_t n_room = writer->n_room ? writer->n_room : LEAST_ROOM;
+
+	if (writer->n + n <= writer->n_room)
+		return 0;
+	while (n_room < writer->n + n)
+		n_room *= 2;
+	for (unsigned i = 0; i < writer->n_columns; i++) {
+		int64_t *values = realloc(writer->columns[i].values, n_room * sizeof(*values));
+		if (!values)
+			return -ENOMEM;
+		writer->columns[i].values = values;
+	}
+	writer->n_room = n_room;
+	return 0;
+}
+
 static void turn(struct chunk_writer *writer, const union rows_cell *cells, uint32_t n)
 {
 	for (unsigned i = 0; i < writer->n_columns; i++) {
@@ -304,6 +323,9 @@ int chunk_writer_add(struct chunk_writer *writer, const union rows_cell *cells, 
 		uint32_t n_tile = n < TILE_ROWS ? (uint32_t)n : TILE_ROWS;
 		if (n_tile > CHUNK_ROWS - writer->n)
 			n_tile = CHUNK_ROWS - writer->n;
+		r = reserve(writer, n_tile);
+		if (r < 0)
+			return r;
 		turn(writer, cells, n_tile);
 		cells += (size_t)n_tile * writer->n_columns;
 		n -= n_tile;
