@@ -96,16 +96,29 @@ static bool is_wide(double value, double low, double high)
 	return value < 0 || fmax(value - low, high - value) > MOST_OF_VALUE * value;
 }
 
+/* An end that is 0 or all says nothing, unless both do. */
+static struct format_text share_range(double low, double high)
+{
+	struct format_text out;
+	bool is_from_0 = low<BELOW_A_DIGIT, is_to_all = high> 1 - BELOW_A_DIGIT;
+
+	if (is_from_0 != is_to_all)
+		snprintf(out.text, sizeof(out.text), "%s%.1f %%", is_to_all ? "\u2265" : "\u2264",
+			 100 * (is_to_all ? low : high));
+	else
+		snprintf(out.text, sizeof(out.text), "%.1f-%.1f %%", 100 * fmax(low, 0),
+			 100 * fmin(high, 1));
+	return out;
+}
+
 struct format_text format_share(double share, double low, double high)
 {
 	struct format_text out;
 	double half = fmax(share - low, high - share);
 
 	if (half > BELOW_A_DIGIT && (is_wide(share, low, high) || share + half > 1 + BELOW_A_DIGIT))
-		snprintf(out.text, sizeof(out.text), "%.1f-%.1f %%", 100 * fmax(low, 0),
-			 100 * fmin(high, 1));
-	else
-		snprintf(out.text, sizeof(out.text), "%.1f \u00b1%.1f %%", 100 * share, 100 * half);
+		return share_range(low, high);
+	snprintf(out.text, sizeof(out.text), "%.1f \u00b1%.1f %%", 100 * share, 100 * half);
 	return out;
 }
 

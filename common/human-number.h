@@ -29,8 +29,9 @@ struct format_text format_percent(double share);
 
 /*
  * A share and the ends of its 95 % interval, all between 0 and 1: "41.3 ±0.9 %", with the longer
- * side; "31.0-100.0 %" where that would be no number to go by: the share is not identified
- * (share < 0), the longer side is more than a quarter of it, or would lead out of 0 to 100 %.
+ * side; "2.4-10.8 %" where that would be no number to go by: the share is not identified
+ * (share < 0), the longer side is more than a quarter of it, or would lead out of 0 to 100 %. Of
+ * a range that begins at 0 or ends at 100 %: "≤0.5 %", "≥31.0 %".
  */
 struct format_text format_share(double share, double low, double high);
 

@@ -231,7 +231,7 @@ static void duration_text(sqlite3_context *context, int n_args, sqlite3_value **
 	give_text(context, format_duration(sqlite3_value_int64(args[0])).text);
 }
 
-/* A share from .. to, of 1: "36-48 %", and one number where both round to it. */
+/* A share from .. to, of 1: "36-48 %", "≥36 %" up to 1, one number where both round to it. */
 static void percent_text(sqlite3_context *context, int n_args, sqlite3_value **args)
 {
 	long low = lround(100 * sqlite3_value_double(args[0]));
@@ -241,6 +241,8 @@ static void percent_text(sqlite3_context *context, int n_args, sqlite3_value **a
 	(void)n_args;
 	if (low == high)
 		snprintf(text, sizeof(text), "%ld %%", low);
+	else if (high >= 100)
+		snprintf(text, sizeof(text), "\u2265%ld %%", low);
 	else
 		snprintf(text, sizeof(text), "%ld-%ld %%", low, high);
 	give_text(context, text);

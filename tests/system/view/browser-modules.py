@@ -211,13 +211,13 @@ def the_interval_of_a_share_is_that_of_agresti_and_coull(checks, modules):
 
 
 def what_no_sample_fell_on_is_a_range_from_zero(checks, modules):
-    for share, low, high, expected in [(0, 0, 0.0051, "0.0-0.5 %"),
+    for share, low, high, expected in [(0, 0, 0.0051, "≤0.5 %"),
                                        (0, 0, 0.00001, "0.0 ±0.0 %"),
-                                       (0, 0, 0.5, "0.0-50.0 %"),
+                                       (0, 0, 0.5, "≤50.0 %"),
                                        (0.413, 0.404, 0.422, "41.3 ±0.9 %"),
-                                       (0.0001, 0, 0.005, "0.0-0.5 %"),
-                                       (0.766, 0.312, 1.0, "31.2-100.0 %"),
-                                       (0.999, 0.997, 1.0, "99.7-100.0 %"), (None, None, None, "-"),
+                                       (0.0001, 0, 0.005, "≤0.5 %"),
+                                       (0.766, 0.312, 1.0, "≥31.2 %"),
+                                       (0.999, 0.997, 1.0, "≥99.7 %"), (None, None, None, "-"),
                                        (0, None, None, "0.0 %")]:
         found = modules.ask("format", "return m.share(a, b, c)", share, low, high)
         checks.that(found == expected, f"{share} from {low} to {high}: {found}")

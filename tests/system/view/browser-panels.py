@@ -320,12 +320,23 @@ def a_search_tells_its_share_and_marks_what_it_found(checks, page):
                 page.chromium.text(".page-flame .found"))
 
 
-def is_told(text, share):
-    """Whether "(41.3 ±0.9 %)" is that share, or "(2.4-10.8 %)" has it inside, with digits as they
-    are rounded."""
-    number, ranged = re.search(r"\(([0-9.]+) ±", text), re.search(r"\(([0-9.]+)-([0-9.]+) %", text)
+def ends_of(text):
+    """The ends of "(2.4-10.8 %)", "(≤10.8 %)" or "(≥2.4 %)"; None: it is no range."""
+    ranged = re.search(r"\(([0-9.]+)-([0-9.]+) %", text)
     if ranged:
-        return float(ranged[1]) - 0.1 < share < float(ranged[2]) + 0.1
+        return float(ranged[1]), float(ranged[2])
+    ranged = re.search(r"\(([≤≥])([0-9.]+) %", text)
+    if not ranged:
+        return None
+    return (0, float(ranged[2])) if ranged[1] == "≤" else (float(ranged[2]), 100)
+
+
+def is_told(text, share):
+    """Whether "(41.3 ±0.9 %)" is that share, or a range has it inside, with digits as they are
+    rounded."""
+    number, ends = re.search(r"\(([0-9.]+) ±", text), ends_of(text)
+    if ends:
+        return ends[0] - 0.1 < share < ends[1] + 0.1
     return number is not None and abs(float(number[1]) - share) < 0.0501
 
 
@@ -364,10 +375,9 @@ def check_shares(checks, page):
     for function, texts in shown.items():
         for name, text in zip(("self", "total"), texts):
             share, low, high = (told[function][f"{name} {what}"] for what in ("%", "low", "high"))
-            found = re.search(r"\(([0-9.]+)-([0-9.]+) %\)", text)
+            found = ends_of(text)
             fits = is_told(text, 100 * share) if share is not None else \
-                found and all(abs(100 * a - float(b)) < 0.0501
-                              for a, b in zip((low, high), found.groups()))
+                found and all(abs(100 * a - b) < 0.0501 for a, b in zip((low, high), found))
             checks.that(fits, f"{function}: {text}, the report has {share} from {low} to {high}")
             n_ranges += share is None
     n = page.recording.one("SELECT sum(n_samples) FROM source WHERE name IN ('clock', 'signal')")

@@ -265,14 +265,15 @@ START_TEST(a_value_and_its_interval_are_one_cell)
 	} cases[] = {
 		{ TABLE_SHARE, "0.413, 0.404, 0.421", "41.3 \u00b10.9 %" },
 		{ TABLE_SHARE, "0.4, 0.37, 0.51", "37.0-51.0 %" }, /* more than a quarter of it */
-		{ TABLE_SHARE, "0.766, 0.312, 1.22", "31.2-100.0 %" },
-		{ TABLE_SHARE, "0.999, 0.996, 1", "99.6-100.0 %" }, /* would reach above 100 */
+		{ TABLE_SHARE, "0.766, 0.312, 1.22", "\u226531.2 %" },
+		{ TABLE_SHARE, "0.999, 0.996, 1", "\u226599.6 %" }, /* would reach above 100 */
 		{ TABLE_SHARE, "NULL, 0.024, 0.108", "2.4-10.8 %" },
+		{ TABLE_SHARE, "NULL, 0, 1", "0.0-100.0 %" },
 		{ TABLE_SHARE, "0.5, NULL, NULL", "50.0 %" },
 		{ TABLE_SHARE, "NULL, NULL, NULL", "-" },
 		{ TABLE_SHARE, "1.0, 1.0, 1.0", "100.0 \u00b10.0 %" },
 		{ TABLE_SHARE_HALF, "0.2, 0.01", "20.0 \u00b11.0 %" },
-		{ TABLE_SHARE_HALF, "0.02, 0.03", "0.0-5.0 %" },
+		{ TABLE_SHARE_HALF, "0.02, 0.03", "\u22645.0 %" },
 		{ TABLE_SHARE_HALF, "NULL, 0.03", "-" },
 		{ TABLE_WITH_INTERVAL, "8.4, 8.1, 8.7", "8.4 \u00b10.3" },
 		{ TABLE_WITH_INTERVAL, "NULL, 35.2, 45.7", "35.2-45.7" },

@@ -77,14 +77,18 @@ function isWide(value, low, high) {
 	return half > 5e-4 && (half > value / 4 || value + half > 1 + 5e-4);
 }
 
-/** "2.4-10.8 %" */
+/** "2.4-10.8 %"; an end that is 0 or all says nothing: "≤0.5 %", "≥31.0 %". */
 function shareRange(low, high) {
+	const isFrom0 = low < 5e-4;
+	const isToAll = high > 1 - 5e-4;
+	if (isFrom0 !== isToAll)
+		return isToAll ? `≥${fixed(100 * low, 1)} %` : `≤${fixed(100 * high, 1)} %`;
 	return `${fixed(100 * Math.max(low, 0), 1)}-${fixed(100 * Math.min(high, 1), 1)} %`;
 }
 
 /**
  * 41.3 ±0.9 % of a share and the ends of its 95 % interval, of which one may be cut off at 0 or 1;
- * of what samples do not tell, or hardly: "2.4-10.8 %".
+ * of what samples do not tell, or hardly: "2.4-10.8 %", "≤0.5 %".
  */
 export function share(value, low, high) {
 	if (!isKnown(low) || !isKnown(high))
