@@ -817,6 +817,17 @@ CREATE TABLE thread_total (
     PRIMARY KEY (run_id, thread_id)
 ) WITHOUT ROWID;
 
+-- Aggregate: one row per call stack that samples were taken in, of runs whose samples have call
+-- stacks of their own (`record --sample-stacks`). *Which call path takes most CPU time?*
+CREATE TABLE sample_stack (
+    run_id   INTEGER NOT NULL, -- `run.id`
+    measures TEXT NOT NULL,    -- as `source.measures`
+    stack_id INTEGER NOT NULL, -- `stack.id`
+    n        INTEGER NOT NULL, -- [samples] how many
+    weight   INTEGER NOT NULL, -- sum of their weights: of time in ns
+    PRIMARY KEY (run_id, measures, stack_id)
+) WITHOUT ROWID;
+
 -- Aggregate: touches of all but the heap, by owner. *Which stack or variable was touched most?*
 CREATE TABLE object_total (
     run_id           INTEGER NOT NULL,  -- `run.id`
@@ -1179,18 +1190,18 @@ CREATE TABLE picture_category (
     PRIMARY KEY (run_id, process_id, colour, number)
 ) WITHOUT ROWID;
 
--- Up to 16,384 touches, or blocks, that lie near each other in time and address. *Where are most
--- blocks?*
+-- Up to 16,384 touches, or blocks, that lie near each other in time and address; and up to 2,048
+-- that lie near each other in time and are of call sites side by side. *Where are most blocks?*
 CREATE TABLE picture_part (
     id          INTEGER PRIMARY KEY, -- number of the part
     run_id      INTEGER NOT NULL,  -- `run.id`
     process_id  INTEGER NOT NULL,  -- `process.id`
-    is_blocks   INTEGER NOT NULL,  -- [0 or 1] 0: touches
+    kind        INTEGER NOT NULL,  -- 0 touches, 1 blocks, 2 touches by site, 3 blocks by site
     n           INTEGER NOT NULL,  -- [rows] how many
     from_ns     INTEGER NOT NULL,  -- [ns] the first touch or allocation
     to_ns       INTEGER NOT NULL,  -- [ns] the last touch or free
-    low         INTEGER NOT NULL,  -- [address] the lowest byte
-    high        INTEGER NOT NULL,  -- [address] the highest byte
+    low         INTEGER NOT NULL,  -- [address] the lowest byte; by site: the lowest `stack.id`
+    high        INTEGER NOT NULL,  -- [address] the highest byte; by site: the highest `stack.id`
     max_size    INTEGER NOT NULL,  -- [bytes] the largest block
     max_life_ns INTEGER NOT NULL   -- [ns] the longest life of a block
 );

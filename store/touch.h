@@ -63,6 +63,7 @@ struct sample_event {
 	int64_t weight;
 	int64_t thread_row; /* 0: not known */
 	uint32_t thread; /* number; 0: not known */
+	int64_t stack; /* stack.id of its own call stack; 0: none */
 };
 
 /* Whether samples of this source.kind are accesses: enum trace_sample_kind. */

@@ -219,6 +219,7 @@ int64_t sample_rows_sample(struct sample_rows *rows, const struct sample_row *ro
 		.weight = row->weight,
 		.thread_row = row->thread_row,
 		.thread = row->thread,
+		.stack = row->stack,
 	};
 	int r = sink->sample ? sink->sample(sink->user, &taken) : 0;
 	return r < 0 ? r : id;

@@ -40,43 +40,26 @@ static const struct profile_metric_row metrics[PROFILE_METRIC_COUNT] = {
 };
 
 #define SAMPLED_FROM(measures)                                                                     \
-	" FROM sample WHERE run_id = :run AND source_id ="                                         \
-	" (SELECT id FROM source WHERE run_id = :run AND measures = '" measures "' AND error = 0)"
-#define SAMPLED(measures, n)                                                                       \
-	"SELECT stack_id, sum(weight), " n ", " n SAMPLED_FROM(                                    \
-		measures) " AND stack_id IS NOT NULL GROUP BY stack_id"
-#define SELECTED(measures, n)                                                                      \
-	"SELECT stack_id, sum(weight), " n ", " n                                                  \
-	" FROM temp.sample_stack WHERE measures = '" measures "' GROUP BY stack_id"
-
-#define BY_STACKS(queries)                                                                         \
-	{                                                                                          \
-		[PROFILE_TIME] = { "time", "user CPU time, by the call stacks of samples",         \
-				   REPORT_NEEDS_CLOCK, TABLE_DURATION,                             \
-				   queries("time", "count(*)") },                                  \
-		[PROFILE_FAULTS] = { "faults", "page faults, by the call stacks of samples",       \
-				     REPORT_NEEDS_FAULTS, TABLE_COUNT, queries("fault", "0") },    \
-	}
+	" FROM sample_stack WHERE run_id = :run AND measures = '" measures "'"
+#define SAMPLED(measures, n) "SELECT stack_id, weight, " n ", " n SAMPLED_FROM(measures)
 
 /* By the samples' own call stacks: each sample is a whole one of its stack. */
-static const struct profile_metric_row sampled_metrics[PROFILE_METRIC_COUNT] = BY_STACKS(SAMPLED);
-static const struct profile_metric_row selected_metrics[PROFILE_METRIC_COUNT] = BY_STACKS(SELECTED);
+static const struct profile_metric_row sampled_metrics[PROFILE_METRIC_COUNT] = {
+	[PROFILE_TIME] = { "time", "user CPU time, by the call stacks of samples",
+			   REPORT_NEEDS_CLOCK, TABLE_DURATION, SAMPLED("time", "n") },
+	[PROFILE_FAULTS] = { "faults", "page faults, by the call stacks of samples",
+			     REPORT_NEEDS_FAULTS, TABLE_COUNT, SAMPLED("fault", "0") },
+};
 
+/* Also of a part of the run in which no sample has one: of all the run. */
 #define HAS_STACKS(measures)                                                                       \
-	"SELECT EXISTS (SELECT 1 FROM (SELECT stack_id" SAMPLED_FROM(measures) " LIMIT " TEXT(     \
-		PROFILE_FIRST_SAMPLES) ") WHERE stack_id IS NOT NULL)"
-#define TEXT(number)  TEXT_(number)
-#define TEXT_(number) #number
+	"SELECT EXISTS (SELECT 1 FROM main.sample_stack WHERE run_id = :run AND measures ="        \
+	" '" measures "')"
 
 static const char *const has_stacks_sql[PROFILE_METRIC_COUNT] = {
 	[PROFILE_TIME] = HAS_STACKS("time"),
 	[PROFILE_FAULTS] = HAS_STACKS("fault"),
 };
-
-static bool is_part(sqlite3 *db)
-{
-	return statement_has_column(db, "temp", "sample_stack", NULL);
-}
 
 const struct profile_metric_row *profile_metric_row(enum profile_metric metric)
 {
@@ -90,7 +73,7 @@ const struct profile_metric_row *profile_metric_row_of(sqlite3 *db, int64_t run_
 
 	if (!sql || !report_sql_number(db, sql, run_id))
 		return &metrics[metric];
-	return is_part(db) ? &selected_metrics[metric] : &sampled_metrics[metric];
+	return &sampled_metrics[metric];
 }
 
 char *profile_title(sqlite3 *db, int64_t run_id, const char *title)

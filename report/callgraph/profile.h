@@ -14,9 +14,6 @@
 #include "report/callgraph/needs.h"
 #include "report/text/table.h"
 
-/* So many samples of a run are looked at to see whether its samples have call stacks. */
-#define PROFILE_FIRST_SAMPLES 65536
-
 enum profile_metric {
 	PROFILE_BYTES,
 	PROFILE_BLOCKS,

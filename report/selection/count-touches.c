@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "common/array.h"
-#include "report/callgraph/profile.h"
 #include "report/selection/count.h"
 #include "store/database.h"
 #include "store/row-limit.h"
@@ -15,7 +14,6 @@ struct source {
 	int64_t id;
 	enum source_measures measures;
 	int kind;
-	bool is_sound;
 };
 
 struct touches {
@@ -23,8 +21,7 @@ struct touches {
 	struct source *sources;
 	size_t n_sources;
 	sqlite3_stmt *stack_of; /* of a block */
-	sqlite3_stmt *add_stack; /* of a sample; NULL: samples have none */
-	int64_t stacked; /* the last sample that is there */
+	int64_t stacked; /* the last sample whose stack is counted */
 	struct touch *lines; /* accesses that are put in order */
 	size_t n_lines;
 	size_t n_allocated;
@@ -35,7 +32,6 @@ static void finish(struct touches *touches)
 	free(touches->sources);
 	free(touches->lines);
 	sqlite3_finalize(touches->stack_of);
-	sqlite3_finalize(touches->add_stack);
 }
 #define auto_touches __attribute__((cleanup(finish)))
 
@@ -44,8 +40,7 @@ static int read_sources(struct touches *touches)
 	auto_statement sqlite3_stmt *row = NULL;
 	size_t n_allocated = 0;
 	int r = statement_prepare(db_handle(touches->count->db),
-				  "SELECT id, measures, kind, error = 0 FROM main.source"
-				  " WHERE run_id = ?",
+				  "SELECT id, measures, kind FROM main.source WHERE run_id = ?",
 				  &row);
 
 	if (r == 0)
@@ -59,7 +54,6 @@ static int read_sources(struct touches *touches)
 			.id = sqlite3_column_int64(row, 0),
 			.measures = source_measures_read(statement_string(row, 1)),
 			.kind = sqlite3_column_int(row, 2),
-			.is_sound = sqlite3_column_int(row, 3) != 0,
 		};
 	}
 	return r;
@@ -76,38 +70,15 @@ static const struct source *source_of(const struct touches *touches, int64_t id)
 
 /* ---- Samples ---- */
 
-/*
- * What samples with call stacks count (profile.c); a run has them from its first samples on, or not
- * at all.
- */
-static int prepare_stacks(struct touches *touches)
-{
-	struct db *db = touches->count->db;
-	bool has_stacks =
-		db_integer_of(db, 0,
-			      "SELECT EXISTS (SELECT 1 FROM (SELECT stack_id FROM"
-			      " main.sample WHERE run_id = ?1 LIMIT ?2) WHERE stack_id"
-			      " IS NOT NULL)",
-			      "ii", touches->count->run_id, (int64_t)PROFILE_FIRST_SAMPLES);
-
-	return has_stacks ? statement_prepare(db_handle(db),
-					      "INSERT INTO temp.sample_stack VALUES(?, ?, ?)",
-					      &touches->add_stack)
-			  : 0;
-}
-
 /* The stack of a sample, once. */
 static int add_stack(struct touches *touches, const struct picture_row_sample *sample,
 		     const struct source *source)
 {
-	if (!touches->add_stack || !sample->stack_id || !source->is_sound ||
-	    touches->stacked == sample->id)
+	if (touches->stacked == sample->id)
 		return 0;
 	touches->stacked = sample->id;
-	statement_text(touches->add_stack, 1, source_measures_word(source->measures));
-	statement_integer(touches->add_stack, 2, sample->stack_id);
-	statement_integer(touches->add_stack, 3, sample->weight);
-	return statement_run(touches->add_stack);
+	return stack_totals_add(&touches->count->tally->stacks, source->measures, sample->stack_id,
+				sample->weight);
 }
 
 /* The source of a sample that is of the selection; NULL: it is not. */
@@ -290,8 +261,6 @@ int count_touches(struct count *count)
 	};
 	int r = read_sources(&touches);
 
-	if (r == 0)
-		r = prepare_stacks(&touches);
 	if (r == 0)
 		r = statement_prepare(
 			db, "SELECT coalesce(stack_id, 0) FROM main.allocation WHERE id = ?",

@@ -39,14 +39,12 @@ int selection_count_trips(struct db *db, const struct selection *selection, int6
 /* What tally_write() writes, and whose samples there are. */
 static const char *const hidden[] = {
 	"site",		"site_peak",   "total",	       "timeline",   "histogram",  "thread_total",
-	"object_total", "shared_line", "access_total", "fault_node", "kind_share",
+	"object_total", "shared_line", "access_total", "fault_node", "kind_share", "sample_stack",
 };
 
 static int hide(struct db *db)
 {
-	int r = db_exec(db,
-			"DROP TABLE IF EXISTS temp.sample_stack; CREATE TEMP TABLE sample_stack("
-			"measures TEXT, stack_id INTEGER, weight INTEGER)");
+	int r = 0;
 
 	for (size_t i = 0; i < sizeof(hidden) / sizeof(hidden[0]) && r == 0; i++) {
 		char *sql = sqlite3_mprintf("DROP TABLE IF EXISTS temp.%s; CREATE TEMP TABLE %s AS"

@@ -188,7 +188,8 @@ int picture_blocks_draw(struct picture_job *job)
 	struct use use = { .least = least_of(&job->picture->request) };
 	int r = 0;
 
-	while (r == 0 && (part = picture_part_next(job->process, part, true, &job->slice))) {
+	while (r == 0 &&
+	       (part = picture_part_next(job->process, part, PICTURE_KIND_BLOCKS, &job->slice))) {
 		use.is_drawn = (double)part->max_size >= use.least.size &&
 			       (double)part->max_life_ns >= use.least.life_ns;
 		if (job->block_stride == 0)
@@ -252,7 +253,8 @@ int picture_touches_count(struct picture_job *job)
 	const struct picture_part *part = NULL;
 	int r = 0;
 
-	while (r == 0 && (part = picture_part_next(job->process, part, false, &job->slice))) {
+	while (r == 0 &&
+	       (part = picture_part_next(job->process, part, PICTURE_KIND_TOUCHES, &job->slice))) {
 		struct picture_look look = { .stride = job->touch_stride, .wanted = wanted };
 		while ((r = picture_store_next(job->store, part, &look)) > 0)
 			job->picture->n_touches +=
@@ -302,7 +304,7 @@ int picture_touches_list(struct picture_job *job)
 	int r = 0;
 
 	while (r == 0 && job->picture->n_points < job->picture->n_touches &&
-	       (part = picture_part_next(job->process, part, false, &job->slice))) {
+	       (part = picture_part_next(job->process, part, PICTURE_KIND_TOUCHES, &job->slice))) {
 		struct picture_look look = { .stride = 1,
 					     .wanted = BIT(PICTURE_TOUCH_COLUMNS) - 1 };
 		while ((r = picture_store_next(job->store, part, &look)) > 0)

@@ -69,14 +69,13 @@ static int allocate(struct picture *picture)
 /* ---- What to look at ---- */
 
 /* Items of the request's parts that a stride looks at: of touches, or of blocks. */
-static uint64_t cost_of(const struct picture_job *job, bool of_blocks, unsigned stride)
+static uint64_t cost_of(const struct picture_job *job, enum picture_kind kind, unsigned stride)
 {
 	uint64_t cost = 0;
 
 	for (size_t i = 0; i < job->process->n_parts; i++) {
 		const struct picture_part *part = &job->process->parts[i];
-		if (part->is_blocks == of_blocks &&
-		    picture_part_meets(part, &job->picture->request))
+		if (part->kind == kind && picture_part_meets(part, &job->picture->request))
 			cost += part->n / picture_weight(part, stride);
 	}
 	return cost;
@@ -101,15 +100,16 @@ static bool is_grid_fine(const struct picture_job *job)
 }
 
 /* The least stride that can be paid; 0: the grid. */
-static unsigned choose_stride(const struct picture_job *job, bool of_blocks)
+static unsigned choose_stride(const struct picture_job *job, enum picture_kind kind)
 {
 	static const unsigned strides[] = { 1, 4, 16 };
-	const uint64_t most = of_blocks ? PICTURE_MOST_BLOCKS : PICTURE_MOST_TOUCHES;
+	const uint64_t most =
+		kind == PICTURE_KIND_BLOCKS ? PICTURE_MOST_BLOCKS : PICTURE_MOST_TOUCHES;
 
 	for (unsigned i = 0; i < 3; i++) {
 		if (i > 0 && job->process->has_grid && is_grid_fine(job))
 			break;
-		if (cost_of(job, of_blocks, strides[i]) <= most)
+		if (cost_of(job, kind, strides[i]) <= most)
 			return strides[i];
 	}
 	return job->process->has_grid ? 0 : 16;
@@ -166,8 +166,8 @@ static int plan(struct picture_job *job)
 	struct picture *picture = job->picture;
 	struct picture_request *request = &picture->request;
 
-	job->touch_stride = choose_stride(job, false);
-	job->block_stride = choose_stride(job, true);
+	job->touch_stride = choose_stride(job, PICTURE_KIND_TOUCHES);
+	job->block_stride = choose_stride(job, PICTURE_KIND_BLOCKS);
 	picture->stride =
 		job->touch_stride > job->block_stride ? job->touch_stride : job->block_stride;
 	if (picture->stride == 0)

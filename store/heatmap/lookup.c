@@ -65,7 +65,7 @@ static int add_part(struct picture_store *store, sqlite3_stmt *row)
 	if (r == 0)
 		store->parts[store->n_parts++] = (struct picture_part){
 			.id = sqlite3_column_int64(row, 0),
-			.is_blocks = sqlite3_column_int(row, 1),
+			.kind = (enum picture_kind)sqlite3_column_int(row, 1),
 			.n = (uint32_t)sqlite3_column_int64(row, 2),
 			.from = picture_time(sqlite3_column_int64(row, 3)),
 			.to = picture_time(sqlite3_column_int64(row, 4)) + 1,
@@ -115,7 +115,7 @@ static int read_heads(struct picture_store *store)
 
 	if (r == 0)
 		r = for_rows(store,
-			     "SELECT id, is_blocks, n, from_ns, to_ns, low, high, max_size,"
+			     "SELECT id, kind, n, from_ns, to_ns, low, high, max_size,"
 			     " max_life_ns, run_id, process_id FROM picture_part"
 			     " ORDER BY run_id, process_id, id",
 			     add_part);
@@ -198,13 +198,14 @@ bool picture_part_meets(const struct picture_part *part, const struct picture_re
 }
 
 const struct picture_part *picture_part_next(const struct picture_process *process,
-					     const struct picture_part *part, bool is_blocks,
+					     const struct picture_part *part,
+					     enum picture_kind kind,
 					     const struct picture_request *request)
 {
 	const struct picture_part *end = process->parts + process->n_parts;
 
 	for (part = part ? part + 1 : process->parts; part < end; part++) {
-		if (part->is_blocks == is_blocks && picture_part_meets(part, request))
+		if (part->kind == kind && picture_part_meets(part, request))
 			return part;
 	}
 	return NULL;
@@ -267,6 +268,8 @@ static int place_parts(struct picture_process *process)
 	for (size_t i = 0; i < 2 * process->n_parts; i++) {
 		struct picture_part *part = &process->parts[i % process->n_parts];
 		uint64_t low, last;
+		if (picture_part_is_by_site(part))
+			continue;
 		if (!picture_place(process->bands, process->n_bands, part->low, &low) ||
 		    !picture_place(process->bands, process->n_bands, part->high - 1, &last))
 			return -EPROTO;

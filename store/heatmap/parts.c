@@ -13,13 +13,14 @@
 #include "store/statement.h"
 
 /* Items stand in the order of time and id, which are told by their distances. */
-static const uint8_t codings[PICTURE_COLUMNS] = {
-	[PICTURE_TOUCH_TIME] = CHUNK_DELTA,
-	[PICTURE_TOUCH_SAMPLE] = CHUNK_DELTA,
-};
-static const uint8_t block_codings[PICTURE_COLUMNS] = {
-	[PICTURE_BLOCK_ALLOCATED] = CHUNK_DELTA,
-	[PICTURE_BLOCK_ID] = CHUNK_DELTA,
+static const uint8_t codings[][PICTURE_COLUMNS] = {
+	[PICTURE_KIND_TOUCHES] = { [PICTURE_TOUCH_TIME] = CHUNK_DELTA,
+				   [PICTURE_TOUCH_SAMPLE] = CHUNK_DELTA },
+	[PICTURE_KIND_BLOCKS] = { [PICTURE_BLOCK_ALLOCATED] = CHUNK_DELTA,
+				  [PICTURE_BLOCK_ID] = CHUNK_DELTA },
+	[PICTURE_KIND_SITE_TOUCHES] = { [PICTURE_SITE_TOUCH_TIME] = CHUNK_DELTA },
+	[PICTURE_KIND_SITE_BLOCKS] = { [PICTURE_SITE_BLOCK_ALLOCATED] = CHUNK_DELTA,
+				       [PICTURE_SITE_BLOCK_ID] = CHUNK_DELTA },
 };
 
 struct picture_packer {
@@ -79,7 +80,7 @@ static int pack_column(struct picture_packer *packer, uint32_t n, enum chunk_cod
 }
 
 int picture_pack(struct picture_packer *packer, const struct picture_item *const *items, uint32_t n,
-		 bool is_blocks, struct picture_bytes *ret_bytes)
+		 enum picture_kind kind, struct picture_bytes *ret_bytes)
 {
 	int r = 0;
 
@@ -87,7 +88,7 @@ int picture_pack(struct picture_packer *packer, const struct picture_item *const
 	for (unsigned c = 0; c < PICTURE_COLUMNS && r == 0; c++) {
 		for (uint32_t i = 0; i < n; i++)
 			packer->values[i] = items[i]->values[c];
-		r = pack_column(packer, n, is_blocks ? block_codings[c] : codings[c]);
+		r = pack_column(packer, n, codings[kind][c]);
 	}
 	if (r == 0)
 		*ret_bytes = (struct picture_bytes){ packer->bytes, packer->n_bytes };
@@ -156,26 +157,53 @@ int picture_unpack(struct chunk_decoder *decoder, const struct picture_bytes *by
 /* ---- Slabs ---- */
 
 #define SLAB_ITEMS   (16u * PICTURE_PART_ITEMS)
-#define ALL_ITEMS    (2u * SLAB_ITEMS) /* in all slabs: 32 MiB */
+#define ALL_ITEMS    (3u * SLAB_ITEMS) /* in all slabs: 54 MiB */
 #define FIRST_ITEMS  8u
 #define TIERS	     8u /* of size, and of life; each holds 16 times what the one before does */
 #define ALL_TIERS    (TIERS * TIERS)
-#define TOUCHES	     ALL_TIERS /* the slab of touches */
-#define TOUCH_COLUMN PICTURE_TOUCH_ADDRESS
-_Static_assert((int)PICTURE_TOUCH_ADDRESS == (int)PICTURE_BLOCK_ADDRESS, "slabs are cut by it");
+#define TOUCHES	     ALL_TIERS /* the slab of touches, ... */
+#define SITE_TOUCHES (ALL_TIERS + 1u)
+#define SITE_BLOCKS  (ALL_TIERS + 2u)
+#define SITE_PARTS   (SLAB_ITEMS / PICTURE_SMALL_PART) /* of a slab at most */
+#define TIME_COLUMN  0
+#define CUT_COLUMN   1
+_Static_assert((int)PICTURE_TOUCH_ADDRESS == CUT_COLUMN &&
+		       (int)PICTURE_BLOCK_ADDRESS == CUT_COLUMN &&
+		       (int)PICTURE_SITE_TOUCH_SITE == CUT_COLUMN &&
+		       (int)PICTURE_SITE_BLOCK_SITE == CUT_COLUMN,
+	       "slabs are cut by it");
+_Static_assert((int)PICTURE_SITE_BLOCK_SIZE == (int)PICTURE_BLOCK_SIZE, "of both kinds of blocks");
 
 struct slab {
 	int64_t process_id;
-	unsigned tier;
+	unsigned tier; /* of blocks; or TOUCHES, SITE_TOUCHES, SITE_BLOCKS */
 	struct picture_item *items;
 	int64_t *lives; /* of blocks, as in items */
 	uint32_t n;
 	uint32_t n_allocated;
 };
 
-/* An item and where it lies, while a slab is sorted. */
+static enum picture_kind kind_of(const struct slab *slab)
+{
+	return slab->tier == TOUCHES	    ? PICTURE_KIND_TOUCHES
+	       : slab->tier == SITE_TOUCHES ? PICTURE_KIND_SITE_TOUCHES
+	       : slab->tier == SITE_BLOCKS  ? PICTURE_KIND_SITE_BLOCKS
+					    : PICTURE_KIND_BLOCKS;
+}
+
+static bool has_lives(const struct slab *slab)
+{
+	return slab->tier != TOUCHES && slab->tier != SITE_TOUCHES;
+}
+
+static bool is_by_site(const struct slab *slab)
+{
+	return slab->tier == SITE_TOUCHES || slab->tier == SITE_BLOCKS;
+}
+
+/* An item and what it is cut by, while a slab is sorted. */
 struct key {
-	uint64_t address;
+	uint64_t value; /* address or site */
 	uint32_t index;
 };
 
@@ -218,7 +246,7 @@ static int prepare(struct picture_slabs *slabs)
 {
 	sqlite3 *db = db_handle(slabs->db);
 	int r = statement_prepare(db,
-				  "INSERT INTO picture_part(id, run_id, process_id, is_blocks, n,"
+				  "INSERT INTO picture_part(id, run_id, process_id, kind, n,"
 				  " from_ns, to_ns, low, high, max_size, max_life_ns)"
 				  " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 				  &slabs->insert_part);
@@ -267,15 +295,14 @@ static struct extent extent_of(const struct slab *slab, const uint32_t *part, ui
 
 	for (uint32_t i = 0; i < n; i++) {
 		const int64_t *values = slab->items[part[i]].values;
-		bool is_block = slab->tier != TOUCHES;
-		uint64_t address = (uint64_t)values[TOUCH_COLUMN];
-		int64_t size = is_block ? values[PICTURE_BLOCK_SIZE] : 1;
-		int64_t life_ns = is_block ? slab->lives[part[i]] : 0;
-		uint64_t last = picture_last_byte(address, (uint64_t)size);
-		int64_t from_ns = values[PICTURE_TOUCH_TIME];
+		uint64_t low = (uint64_t)values[CUT_COLUMN];
+		int64_t size = has_lives(slab) ? values[PICTURE_BLOCK_SIZE] : 1;
+		int64_t life_ns = has_lives(slab) ? slab->lives[part[i]] : 0;
+		uint64_t last = is_by_site(slab) ? low : picture_last_byte(low, (uint64_t)size);
+		int64_t from_ns = values[TIME_COLUMN];
 		extent.from_ns = from_ns < extent.from_ns ? from_ns : extent.from_ns;
 		extent.to_ns = from_ns + life_ns > extent.to_ns ? from_ns + life_ns : extent.to_ns;
-		extent.low = address < extent.low ? address : extent.low;
+		extent.low = low < extent.low ? low : extent.low;
 		extent.high = last > extent.high ? last : extent.high;
 		extent.max_size = size > extent.max_size ? size : extent.max_size;
 		extent.max_life_ns = life_ns > extent.max_life_ns ? life_ns : extent.max_life_ns;
@@ -291,7 +318,7 @@ static int write_head(struct picture_slabs *slabs, const struct slab *slab, cons
 		slabs->next_part,
 		slabs->run_id,
 		slab->process_id,
-		slab->tier != TOUCHES,
+		kind_of(slab),
 		n,
 		extent.from_ns,
 		extent.to_ns,
@@ -310,7 +337,7 @@ static int write_piece(struct picture_slabs *slabs, const struct slab *slab, uin
 		       unsigned piece)
 {
 	struct picture_bytes bytes;
-	int r = picture_pack(slabs->packer, slabs->chosen, n, slab->tier != TOUCHES, &bytes);
+	int r = picture_pack(slabs->packer, slabs->chosen, n, kind_of(slab), &bytes);
 
 	if (r < 0)
 		return r;
@@ -320,7 +347,7 @@ static int write_piece(struct picture_slabs *slabs, const struct slab *slab, uin
 	return statement_run(slabs->insert_data);
 }
 
-/* part: places in the slab, in order of time. */
+/* part: places in the slab, in order of time; of sites, of site and time. */
 static int write_part(struct picture_slabs *slabs, const struct slab *slab, const uint32_t *part,
 		      uint32_t n)
 {
@@ -339,15 +366,15 @@ static int write_part(struct picture_slabs *slabs, const struct slab *slab, cons
 	return r;
 }
 
-/* Sort by one byte of the address, from keys to other; returns whether it changes anything. */
+/* Sort by one byte of the value, from keys to other; returns whether it changes anything. */
 static bool sort_byte(const struct key *keys, struct key *other, uint32_t n, unsigned shift)
 {
 	uint32_t starts[256] = { 0 };
 	uint32_t at = 0;
 
 	for (uint32_t i = 0; i < n; i++)
-		starts[(keys[i].address >> shift) & 255]++;
-	if (starts[(keys[0].address >> shift) & 255] == n)
+		starts[(keys[i].value >> shift) & 255]++;
+	if (starts[(keys[0].value >> shift) & 255] == n)
 		return false;
 	for (unsigned i = 0; i < 256; i++) {
 		uint32_t here = starts[i];
@@ -355,12 +382,13 @@ static bool sort_byte(const struct key *keys, struct key *other, uint32_t n, uns
 		at += here;
 	}
 	for (uint32_t i = 0; i < n; i++)
-		other[starts[(keys[i].address >> shift) & 255]++] = keys[i];
+		other[starts[(keys[i].value >> shift) & 255]++] = keys[i];
 	return true;
 }
 
 /*
- * The slab's items by address. The keys are the slabs' until they are sorted anew; NULL: no memory.
+ * The slab's items by address, or site, and then by time. The keys are the slabs' until they are
+ * sorted anew; NULL: no memory.
  */
 static const struct key *sort(struct picture_slabs *slabs, const struct slab *slab)
 {
@@ -372,7 +400,7 @@ static const struct key *sort(struct picture_slabs *slabs, const struct slab *sl
 	struct key *keys = slabs->keys, *other = slabs->keys + SLAB_ITEMS;
 
 	for (uint32_t i = 0; i < slab->n; i++)
-		keys[i] = (struct key){ (uint64_t)slab->items[i].values[TOUCH_COLUMN], i };
+		keys[i] = (struct key){ (uint64_t)slab->items[i].values[CUT_COLUMN], i };
 	for (unsigned shift = 0; shift < 64; shift += 8) {
 		if (!sort_byte(keys, other, slab->n, shift))
 			continue;
@@ -383,27 +411,41 @@ static const struct key *sort(struct picture_slabs *slabs, const struct slab *sl
 	return keys;
 }
 
-/* Cut a slab by address into parts of the same number of items, each in the order of time again. */
-static int write_slab(struct picture_slabs *slabs, struct slab *slab)
+/* Parts of the same number of items, each in the order of time again. */
+static int place_by_time(const struct slab *slab, const struct key *keys, uint32_t each,
+			 uint32_t *places)
 {
-	uint32_t n_parts = (slab->n + PICTURE_PART_ITEMS - 1) / PICTURE_PART_ITEMS;
-	uint32_t each = n_parts ? (slab->n + n_parts - 1) / n_parts : 0;
-	uint32_t filled[SLAB_ITEMS / PICTURE_PART_ITEMS] = { 0 };
-	auto_free uint32_t *places = malloc((slab->n + 1ul) * sizeof(*places));
+	uint32_t filled[SITE_PARTS] = { 0 };
 	auto_free uint8_t *part_of = malloc(slab->n + 1ul);
-	int r = 0;
 
-	if (!places || !part_of)
-		return -ENOMEM;
-	const struct key *keys = n_parts > 1 ? sort(slabs, slab) : NULL;
-	if (n_parts > 1 && !keys)
+	if (!part_of)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < slab->n; i++)
 		part_of[keys ? keys[i].index : i] = (uint8_t)(i / each);
 	for (uint32_t i = 0; i < slab->n; i++)
 		places[part_of[i] * each + filled[part_of[i]]++] = i;
-	for (uint32_t i = 0; i < n_parts && r == 0; i++)
-		r = write_part(slabs, slab, places + (size_t)i * each, filled[i]);
+	return 0;
+}
+
+/* Cut a slab into parts of the same number of items. */
+static int write_slab(struct picture_slabs *slabs, struct slab *slab)
+{
+	uint32_t most = is_by_site(slab) ? PICTURE_SMALL_PART : PICTURE_PART_ITEMS;
+	uint32_t n_parts = (slab->n + most - 1) / most;
+	uint32_t each = n_parts ? (slab->n + n_parts - 1) / n_parts : 0;
+	auto_free uint32_t *places = malloc((slab->n + 1ul) * sizeof(*places));
+	bool is_sorted = n_parts > 1 || is_by_site(slab);
+	const struct key *keys = is_sorted ? sort(slabs, slab) : NULL;
+	int r = 0;
+
+	if (!places || (is_sorted && !keys))
+		return -ENOMEM;
+	for (uint32_t i = 0; is_by_site(slab) && i < slab->n; i++)
+		places[i] = keys[i].index;
+	if (!is_by_site(slab))
+		r = place_by_time(slab, keys, each, places);
+	for (uint32_t i = 0; i < slab->n && r == 0; i += each)
+		r = write_part(slabs, slab, places + i, slab->n - i < each ? slab->n - i : each);
 	slabs->n_items -= slab->n;
 	slab->n = 0;
 	free(slab->items);
@@ -458,10 +500,9 @@ static int reserve(struct slab *slab)
 	struct picture_item *items = reallocarray(slab->items, n_new, sizeof(*items));
 	if (items)
 		slab->items = items;
-	int64_t *lives = items && slab->tier != TOUCHES
-				 ? reallocarray(slab->lives, n_new, sizeof(*lives))
-				 : slab->lives;
-	if (!items || (slab->tier != TOUCHES && !lives))
+	int64_t *lives = items && has_lives(slab) ? reallocarray(slab->lives, n_new, sizeof(*lives))
+						  : slab->lives;
+	if (!items || (has_lives(slab) && !lives))
 		return -ENOMEM;
 	slab->lives = lives;
 	slab->n_allocated = n_new;
@@ -486,13 +527,31 @@ static int add(struct picture_slabs *slabs, struct slab *slab, const struct pict
 	return r;
 }
 
+static int add_to(struct picture_slabs *slabs, int64_t process_id, unsigned tier,
+		  const struct picture_item *item, int64_t life_ns)
+{
+	struct slab *slab;
+	int r = find_slab(slabs, process_id, tier, &slab);
+
+	return r < 0 ? r : add(slabs, slab, item, life_ns);
+}
+
 int picture_slabs_touch(struct picture_slabs *slabs, int64_t process_id,
 			const struct picture_item *item)
 {
-	struct slab *slab;
-	int r = find_slab(slabs, process_id, TOUCHES, &slab);
+	return add_to(slabs, process_id, TOUCHES, item, 0);
+}
 
-	return r < 0 ? r : add(slabs, slab, item, 0);
+int picture_slabs_site_touch(struct picture_slabs *slabs, int64_t process_id,
+			     const struct picture_item *item)
+{
+	return add_to(slabs, process_id, SITE_TOUCHES, item, 0);
+}
+
+int picture_slabs_site_block(struct picture_slabs *slabs, int64_t process_id,
+			     const struct picture_item *item, int64_t life_ns)
+{
+	return add_to(slabs, process_id, SITE_BLOCKS, item, life_ns);
 }
 
 /* 0 for less than 2^first, and one more for each 4 bits. */
@@ -508,10 +567,8 @@ int picture_slabs_block(struct picture_slabs *slabs, int64_t process_id,
 			const struct picture_item *item, int64_t life_ns)
 {
 	unsigned tier = tier_of(item->values[PICTURE_BLOCK_SIZE], 6) * TIERS + tier_of(life_ns, 12);
-	struct slab *slab;
-	int r = find_slab(slabs, process_id, tier, &slab);
 
-	return r < 0 ? r : add(slabs, slab, item, life_ns);
+	return add_to(slabs, process_id, tier, item, life_ns);
 }
 
 static int move(struct slab *to, struct slab *from)
@@ -553,7 +610,7 @@ int picture_slabs_flush(struct picture_slabs *slabs)
 	for (size_t i = 0; i < slabs->n_slabs && r == 0; i++) {
 		if (slabs->slabs[i].n == 0)
 			continue;
-		if (slabs->slabs[i].tier != TOUCHES)
+		if (slabs->slabs[i].tier < ALL_TIERS)
 			r = join_small(slabs, &slabs->slabs[i]);
 		if (r == 0)
 			r = write_slab(slabs, &slabs->slabs[i]);

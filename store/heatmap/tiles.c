@@ -164,7 +164,8 @@ static int count_strip(struct writer *writer)
 	const struct picture_part *part = NULL;
 	int r = 0;
 
-	while (r == 0 && (part = picture_part_next(writer->process, part, false, &strip))) {
+	while (r == 0 &&
+	       (part = picture_part_next(writer->process, part, PICTURE_KIND_TOUCHES, &strip))) {
 		struct picture_look look = { .stride = 1,
 					     .wanted = (1u << PICTURE_TOUCH_SITE) - 1 };
 		while ((r = picture_store_next(writer->store, part, &look)) > 0)
@@ -308,12 +309,12 @@ static int write_blocks(struct writer *writer)
 /* ---- Processes ---- */
 
 /* What a picture of all of it would look at one by one. */
-static uint64_t n_items(const struct picture_process *process, bool of_blocks)
+static uint64_t n_items(const struct picture_process *process, enum picture_kind kind)
 {
 	uint64_t n = 0;
 
 	for (size_t i = 0; i < process->n_parts; i++)
-		n += process->parts[i].is_blocks == of_blocks ? process->parts[i].n : 0;
+		n += process->parts[i].kind == kind ? process->parts[i].n : 0;
 	return n;
 }
 
@@ -336,9 +337,9 @@ static int write_process(struct picture_store *store, int64_t run_id, int64_t pr
 			      "INSERT INTO picture_tile(run_id, process_id, colour, source_id,"
 			      " number, n, data) VALUES(?, ?, ?, ?, ?, ?, ?)",
 			      &writer.insert);
-	if (r == 0 && n_items(process, false) > PICTURE_MOST_TOUCHES)
+	if (r == 0 && n_items(process, PICTURE_KIND_TOUCHES) > PICTURE_MOST_TOUCHES)
 		r = write_touches(&writer);
-	if (r == 0 && n_items(process, true) > PICTURE_MOST_BLOCKS)
+	if (r == 0 && n_items(process, PICTURE_KIND_BLOCKS) > PICTURE_MOST_BLOCKS)
 		r = write_blocks(&writer);
 	return r;
 }
@@ -351,7 +352,7 @@ static bool has_large(struct db *db, int64_t run_id)
 {
 	return db_integer_of(db, 0,
 			     "SELECT max(n) FROM (SELECT sum(n) AS n FROM picture_part"
-			     " WHERE run_id = ?1 GROUP BY process_id, is_blocks)",
+			     " WHERE run_id = ?1 AND kind < 2 GROUP BY process_id, kind)",
 			     "i", run_id) > PICTURE_MOST_BLOCKS;
 }
 
@@ -364,8 +365,8 @@ int picture_grid_write(struct db *db, int64_t run_id)
 		return r == -ENODATA ? 0 : r;
 	for (size_t i = 0; i < store->n_processes && r == 0; i++) {
 		const struct picture_process *process = &store->processes[i];
-		bool is_large = n_items(process, false) > PICTURE_MOST_TOUCHES ||
-				n_items(process, true) > PICTURE_MOST_BLOCKS;
+		bool is_large = n_items(process, PICTURE_KIND_TOUCHES) > PICTURE_MOST_TOUCHES ||
+				n_items(process, PICTURE_KIND_BLOCKS) > PICTURE_MOST_BLOCKS;
 		if (process->run_id == run_id && is_large)
 			r = write_process(store, run_id, process->process_id);
 	}

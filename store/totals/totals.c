@@ -30,6 +30,7 @@ void tally_finish(struct tally *tally)
 	shared_lines_finish(&tally->lines);
 	access_totals_finish(&tally->accesses);
 	access_totals_finish(&tally->fault_nodes);
+	stack_totals_finish(&tally->stacks);
 	unresolved_finish(&tally->unresolved);
 	tally_sample_finish(&tally->current);
 	tally->sites = NULL;
@@ -312,6 +313,8 @@ static int write_others(struct tally *tally, struct db *db, int64_t run_id)
 		r = access_totals_write(&tally->accesses, db, run_id);
 	if (r == 0)
 		r = access_totals_write_nodes(&tally->fault_nodes, db, run_id);
+	if (r == 0)
+		r = stack_totals_write(&tally->stacks, db, run_id);
 	return r < 0 ? r : shared_lines_write(&tally->lines, db, run_id);
 }
 

@@ -13,6 +13,7 @@
 #include "store/totals/objects.h"
 #include "store/totals/share-sum.h"
 #include "store/totals/shared-lines.h"
+#include "store/totals/stacks.h"
 #include "store/totals/threads.h"
 #include "store/totals/timeline.h"
 #include "store/totals/unresolved.h"
@@ -93,6 +94,7 @@ struct tally {
 	struct shared_lines lines;
 	struct access_totals accesses;
 	struct access_totals fault_nodes; /* data_src: the node */
+	struct stack_totals stacks; /* of samples: their owner adds to it */
 	struct unresolved_shares unresolved;
 	struct tally_sample current;
 	struct share_design design; /* of all samples of CPU time */

@@ -8,134 +8,259 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/cleanup.h"
 #include "report/text/json.h"
-#include "store/heatmap/heatmap.h"
+#include "store/columns/column.h"
+#include "store/heatmap/lookup.h"
 #include "store/statement.h"
 
 #define MAX_SAMPLES 20u
+#define MAX_NEAR    (2u * MAX_SAMPLES) /* rows of some may be of a block that lay there as well */
 #define NEAR_BYTES  64u /* without a block: samples so near are told */
+#define BIT(column) (1u << (column))
 
 struct place {
 	struct picture_store *store;
-	const struct picture_band *bands;
-	size_t n_bands;
+	const struct picture_process *process;
 	uint64_t address, y;
-	int64_t from_ns, to_ns;
-	int64_t process_id;
+	struct picture_request span; /* time, and on the axis what belongs to it */
 	int64_t block; /* allocation.id; 0: none */
-	uint64_t low, high; /* on the axis: what belongs to it */
 };
 
 static int find_place(struct view_question *question, struct place *place)
 {
+	struct picture_process *process;
+
 	if (!question->values->is_given[VIEW_ADDRESS])
 		return view_context_refuse(question->context, -EINVAL, "address is missing");
 	place->address = (uint64_t)question->values->numbers[VIEW_ADDRESS];
-	place->process_id = view_value(question, VIEW_PROCESS, 0);
-	place->from_ns = view_value(question, VIEW_FROM, 0);
-	place->to_ns = view_value(question, VIEW_TO, 0);
 	int r = view_context_pictures(question->context, &place->store);
 	if (r == 0)
-		r = picture_bands(place->store, question->run, place->process_id, &place->bands,
-				  &place->n_bands);
-	if (r == 0 && !picture_place(place->bands, place->n_bands, place->address, &place->y))
+		r = picture_store_process(place->store, question->run,
+					  view_value(question, VIEW_PROCESS, 0), &process);
+	if (r == 0 && !picture_place(process->bands, process->n_bands, place->address, &place->y))
 		r = -ENOENT;
-	return r == -ENOENT ? view_context_refuse(question->context, r,
-						  "nothing that was recorded lies at this address")
-			    : r;
-}
-
-/* A picture of some bytes over the span, with its blocks and points. */
-static int look(struct view_question *question, const struct place *place, uint64_t low,
-		uint64_t high, struct picture **ret_picture)
-{
-	const struct picture_request request = {
-		.run_id = question->run,
-		.process_id = place->process_id,
-		.from_ns = place->from_ns,
-		.to_ns = place->to_ns,
-		.low = low,
-		.high = high,
-		.width = PICTURE_MAX_CELLS,
-		.height = 1,
+	if (r < 0)
+		return r == -ENOENT ? view_context_refuse(
+					      question->context, r,
+					      "nothing that was recorded lies at this address")
+				    : r;
+	place->process = process;
+	place->span = (struct picture_request){
+		.from_ns = view_value(question, VIEW_FROM, process->from_ns),
+		.to_ns = view_value(question, VIEW_TO, process->to_ns),
+		.low = place->y,
+		.high = place->y + 1,
 	};
-
-	return picture_make(place->store, &request, ret_picture);
+	return 0;
 }
 
-/* The block at the address that lived longest within the span. */
-static void choose_block(struct place *place, const struct picture *picture)
-{
-	const struct picture_request *span = &picture->request;
-	int64_t longest = -1;
+/* ---- The block at the address that lived longest within the span ---- */
 
-	for (size_t i = 0; i < picture->n_drawn_blocks; i++) {
-		const struct picture_block *block = &picture->blocks[i];
-		int64_t from = block->from_ns > span->from_ns ? block->from_ns : span->from_ns;
-		int64_t to = block->to_ns < span->to_ns ? block->to_ns : span->to_ns;
-		if (place->y < block->y || place->y - block->y >= block->size ||
-		    to - from <= longest)
-			continue;
-		longest = to - from;
-		place->block = block->id;
-		place->low = block->y;
-		place->high = block->y + block->size;
-	}
-}
-
-static int find_block(struct view_question *question, struct place *place)
-{
-	struct picture *picture = NULL;
-	int r = look(question, place, place->y, place->y + 1, &picture);
-
-	place->low = place->y > NEAR_BYTES ? place->y - NEAR_BYTES : 0;
-	place->high = place->y + NEAR_BYTES;
-	if (r == 0)
-		choose_block(place, picture);
-	picture_free(picture);
-	return r == -ENOENT ? 0 : r;
-}
-
-/* ---- Samples ---- */
-
-struct candidate {
-	int64_t sample;
-	int64_t distance; /* from the middle of the span */
+struct search {
+	struct place *place;
+	int64_t longest; /* ns within the span */
+	struct picture_request found; /* its part of the span */
 };
 
-static int compare(const void *left, const void *right)
+static void consider(struct search *search, uint32_t i)
 {
-	const struct candidate *a = left, *b = right;
+	const struct place *place = search->place;
+	int64_t *const *values = place->store->columns.values;
+	int64_t from = values[PICTURE_BLOCK_ALLOCATED][i], life = values[PICTURE_BLOCK_LIFE][i];
+	uint64_t offset = place->address - (uint64_t)values[PICTURE_BLOCK_ADDRESS][i];
+	int64_t to = place->process->end_ns;
 
-	if (a->distance != b->distance)
-		return a->distance < b->distance ? -1 : 1;
-	return a->sample < b->sample ? -1 : a->sample > b->sample;
+	if (life != CHUNK_NULL && __builtin_add_overflow(from, life > 0 ? life : 1, &to))
+		to = INT64_MAX;
+	from = from > place->span.from_ns ? from : place->span.from_ns;
+	to = to < place->span.to_ns ? to : place->span.to_ns;
+	if (from >= to || to - from <= search->longest)
+		return;
+	search->longest = to - from;
+	search->place->block = values[PICTURE_BLOCK_ID][i];
+	search->found = (struct picture_request){
+		.from_ns = from,
+		.to_ns = to,
+		.low = place->y - offset,
+		.high = place->y - offset + (uint64_t)values[PICTURE_BLOCK_SIZE][i],
+	};
 }
 
-/* Samples that touched it, nearest in time first. */
-static int find_samples(struct view_question *question, const struct place *place,
-			struct candidate **ret_found, size_t *ret_n)
+/* Whether a block holds the address. */
+static bool is_at(const struct place *place, uint32_t i)
 {
-	struct picture *picture = NULL;
-	int r = look(question, place, place->low, place->high, &picture);
+	int64_t *const *values = place->store->columns.values;
 
-	if (r < 0)
-		return r == -ENOENT ? 0 : r;
-	int64_t middle =
-		picture->request.from_ns + (picture->request.to_ns - picture->request.from_ns) / 2;
-	struct candidate *found = calloc(picture->n_points + 1, sizeof(*found));
-	for (size_t i = 0; found && i < picture->n_points; i++) {
-		int64_t distance = picture->points[i].time_ns - middle;
-		found[i] = (struct candidate){ picture->points[i].sample,
-					       distance < 0 ? -distance : distance };
+	return place->address - (uint64_t)values[PICTURE_BLOCK_ADDRESS][i] <
+	       (uint64_t)values[PICTURE_BLOCK_SIZE][i];
+}
+
+/* Most pieces have no block there: what else is known of theirs is not read. */
+static int search_part(struct search *search, const struct picture_part *part)
+{
+	struct picture_store *store = search->place->store;
+	struct picture_look look = { .stride = 1 };
+	const unsigned where = BIT(PICTURE_BLOCK_ADDRESS) | BIT(PICTURE_BLOCK_SIZE);
+	int r;
+
+	while (look.wanted = where, (r = picture_store_next(store, part, &look)) > 0) {
+		uint32_t i = 0;
+		while (i < store->columns.n && !is_at(search->place, i))
+			i++;
+		if (i == store->columns.n)
+			continue;
+		look.n--;
+		look.wanted = BIT(PICTURE_BLOCK_COLUMNS) - 1;
+		r = picture_store_next(store, part, &look);
+		for (; r > 0 && i < store->columns.n; i++) {
+			if (is_at(search->place, i))
+				consider(search, i);
+		}
+		if (r < 0)
+			break;
 	}
-	if (found)
-		qsort(found, picture->n_points, sizeof(*found), compare);
-	*ret_found = found;
-	*ret_n = picture->n_points;
-	picture_free(picture);
-	return found ? 0 : -ENOMEM;
+	return r;
+}
+
+static int find_block(struct place *place)
+{
+	struct search search = { .place = place };
+	const struct picture_part *part = NULL;
+	int r = 0;
+
+	while (r == 0 &&
+	       (part = picture_part_next(place->process, part, PICTURE_KIND_BLOCKS, &place->span)))
+		r = search_part(&search, part);
+	if (place->block) {
+		place->span = search.found;
+	} else {
+		place->span.low = place->y > NEAR_BYTES ? place->y - NEAR_BYTES : 0;
+		place->span.high = place->y + NEAR_BYTES;
+	}
+	return r;
+}
+
+/* ---- The samples that touched it, nearest to the middle of the span ---- */
+
+struct near {
+	int64_t sample;
+	uint64_t distance; /* ns */
+};
+
+struct neighbours {
+	const struct place *place;
+	uint64_t middle; /* picture_time() */
+	struct near near[MAX_NEAR]; /* the nearest first */
+	size_t n;
+};
+
+static uint64_t distance_of(uint64_t time, uint64_t middle)
+{
+	return time > middle ? time - middle : middle - time;
+}
+
+/* Of the touch of a part that could be nearest. */
+static uint64_t least_distance(const struct picture_part *part, uint64_t middle)
+{
+	if (part->from <= middle && part->to > middle)
+		return 0;
+	return distance_of(part->from > middle ? part->from : part->to - 1, middle);
+}
+
+static bool is_nearer(const struct near *a, const struct near *b)
+{
+	return a->distance != b->distance ? a->distance < b->distance : a->sample < b->sample;
+}
+
+/* Each sample once. */
+static void add_near(struct neighbours *found, const struct near *near)
+{
+	size_t i = found->n;
+
+	if (i == MAX_NEAR && !is_nearer(near, &found->near[i - 1]))
+		return;
+	for (size_t k = 0; k < found->n; k++) {
+		if (found->near[k].sample == near->sample)
+			return;
+	}
+	if (i == MAX_NEAR)
+		i--;
+	else
+		found->n++;
+	for (; i > 0 && is_nearer(near, &found->near[i - 1]); i--)
+		found->near[i] = found->near[i - 1];
+	found->near[i] = *near;
+}
+
+static int add_part(struct neighbours *found, const struct picture_part *part)
+{
+	const struct place *place = found->place;
+	struct picture_store *store = place->store;
+	int64_t *const *values = store->columns.values;
+	struct picture_placer placer = picture_placer_of(place->process);
+	struct picture_look look = {
+		.stride = 1,
+		.wanted = BIT(PICTURE_TOUCH_TIME) | BIT(PICTURE_TOUCH_ADDRESS) |
+			  BIT(PICTURE_TOUCH_DIRECTION) | BIT(PICTURE_TOUCH_SAMPLE),
+	};
+	int r;
+
+	while ((r = picture_store_next(store, part, &look)) > 0) {
+		for (uint32_t i = 0; i < store->columns.n; i++) {
+			int64_t time_ns = values[PICTURE_TOUCH_TIME][i];
+			uint64_t y = picture_placer_at(&placer,
+						       (uint64_t)values[PICTURE_TOUCH_ADDRESS][i]);
+			if (y < place->span.low || y >= place->span.high ||
+			    time_ns < place->span.from_ns || time_ns >= place->span.to_ns ||
+			    values[PICTURE_TOUCH_DIRECTION][i] == PICTURE_TOUCH_NO_COUNT)
+				continue;
+			const struct near near = {
+				.sample = values[PICTURE_TOUCH_SAMPLE][i],
+				.distance = distance_of(picture_time(time_ns), found->middle),
+			};
+			add_near(found, &near);
+		}
+	}
+	return r;
+}
+
+static int compare_parts(const void *left, const void *right, void *middle)
+{
+	uint64_t a = least_distance(*(const struct picture_part *const *)left, *(uint64_t *)middle);
+	uint64_t b =
+		least_distance(*(const struct picture_part *const *)right, *(uint64_t *)middle);
+
+	return a < b ? -1 : a > b;
+}
+
+/* Parts near to the middle first: those that are farther than what was found are not read. */
+static int find_samples(struct neighbours *found)
+{
+	const struct place *place = found->place;
+	auto_free const struct picture_part **parts = NULL;
+	const struct picture_part *part = NULL;
+	size_t n = 0, n_allocated = 0;
+	uint64_t from = picture_time(place->span.from_ns), to = picture_time(place->span.to_ns);
+	int r = 0;
+
+	found->middle = from + (to - from) / 2;
+	while ((part = picture_part_next(place->process, part, PICTURE_KIND_TOUCHES,
+					 &place->span))) {
+		if (grow_array(&parts, n, &n_allocated, sizeof(struct picture_part *)) < 0)
+			return -ENOMEM;
+		parts[n++] = part;
+	}
+	if (n > 1)
+		qsort_r(parts, n, sizeof(struct picture_part *), compare_parts, &found->middle);
+	for (size_t i = 0; i < n && r == 0; i++) {
+		if (found->n == MAX_NEAR &&
+		    least_distance(parts[i], found->middle) > found->near[MAX_NEAR - 1].distance)
+			break;
+		r = add_part(found, parts[i]);
+	}
+	return r;
 }
 
 /* clang-format off */
@@ -156,21 +281,18 @@ static const char sample_sql[] =
 static int write_samples(struct view_question *question, const struct place *place, int64_t base)
 {
 	auto_statement sqlite3_stmt *row = NULL;
-	auto_free struct candidate *found = NULL;
+	struct neighbours found = { .place = place };
 	auto_columns struct columns columns = { 0 };
-	size_t n = 0;
 	int r = view_prepare(question, sample_sql, &row);
 
 	if (r == 0)
-		r = find_samples(question, place, &found, &n);
+		r = find_samples(&found);
 	columns.n_columns = r == 0 ? (size_t)sqlite3_column_count(row) : 0;
 	for (size_t i = 0; i < columns.n_columns; i++)
 		columns.names[i] = sqlite3_column_name(row, (int)i);
-	for (size_t i = 0; i < n && columns.n_rows < MAX_SAMPLES && r == 0; i++) {
-		if (i > 0 && found[i].sample == found[i - 1].sample)
-			continue;
+	for (size_t i = 0; i < found.n && columns.n_rows < MAX_SAMPLES && r == 0; i++) {
 		sqlite3_reset(row);
-		view_bind(row, ":its_sample", found[i].sample);
+		view_bind(row, ":its_sample", found.near[i].sample);
 		view_bind(row, ":its_block", place->block);
 		view_bind(row, ":its_address", base);
 		int step = statement_step(row);
@@ -202,9 +324,10 @@ static void write_band(struct view_question *question, const struct place *place
 	struct json *json = &question->json;
 	const struct picture_band *band = NULL;
 
-	for (size_t i = 0; i < place->n_bands; i++) {
-		if (place->address >= place->bands[i].start && place->address < place->bands[i].end)
-			band = &place->bands[i];
+	for (size_t i = 0; i < place->process->n_bands; i++) {
+		const struct picture_band *at = &place->process->bands[i];
+		if (place->address >= at->start && place->address < at->end)
+			band = at;
 	}
 	json_set_text(json, "owner", band ? band->kind : NULL);
 	json_name(json, "id");
@@ -255,7 +378,7 @@ int view_at(struct view_question *question)
 	int r = find_place(question, &place);
 
 	if (r == 0)
-		r = find_block(question, &place);
+		r = find_block(&place);
 	if (r < 0)
 		return r;
 	json_open(&question->json, '{');

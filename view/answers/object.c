@@ -6,7 +6,6 @@
 
 #include "common/array.h"
 #include "common/cleanup.h"
-#include "common/hash-map.h"
 #include "report/text/json.h"
 #include "schemas/trace-format.h"
 #include "store/columns/column.h"
@@ -14,231 +13,16 @@
 #include "store/database.h"
 #include "store/heatmap/lookup.h"
 #include "store/library-frames.h"
-#include "store/row-scan.h"
 #include "store/statement.h"
-#include "store/touch.h"
 #include "view/answers/object-sql.h"
 #include "view/answers/object-totals.h"
 #include "view/context.h"
 
-#define MAX_LISTED_BLOCKS 1000000 /* 48 bytes each */
-#define MAX_LISTED_SAMPLES                                                                         \
-	1000 /* of more all rows are read as fast: a chunk for each, or each once */
-#define SLACK_BYTES 4096 /* around a block: its header is the block's, too */
-
 /*
- * The blocks of a call site, or one of them, and the samples that touched them, found in stored
- * pictures, whose columns are read a hundred times faster than rows: rows have no index by site,
- * and those of a compact database none by block.
+ * What is told of an object: its row of totals at once, and what is counted of its blocks and their
+ * touches. Stored pictures have these by call site (store/heatmap/parts.h); without them, rows are
+ * read.
  */
-
-#define BIT(column) (1u << (column))
-
-struct list {
-	struct picture_store *store;
-	sqlite3_stmt *add; /* a sample */
-	int64_t site;
-	int64_t block; /* 0: all of the site */
-	struct object_block *blocks;
-	size_t n_blocks, n_allocated;
-	struct key_map index_of; /* of allocation.id, + 1 */
-	size_t n_samples; /* above MAX_LISTED_SAMPLES: they are not listed */
-	int64_t from_ns, to_ns; /* not included */
-};
-
-static void free_list(struct list *list)
-{
-	sqlite3_finalize(list->add);
-	free(list->blocks);
-	key_map_finish(&list->index_of);
-}
-#define auto_list __attribute__((cleanup(free_list)))
-
-static int add_block(struct list *list, const struct object_block *block)
-{
-	if (grow_array(&list->blocks, list->n_blocks, &list->n_allocated, sizeof(*list->blocks)) <
-		    0 ||
-	    key_map_put(&list->index_of, (uint64_t)block->id, 0, list->n_blocks + 1) < 0)
-		return -ENOMEM;
-	list->blocks[list->n_blocks++] = *block;
-	return 1;
-}
-
-/* Returns 1; 0: there are too many; -ENOMEM. */
-static int add_blocks(struct list *list)
-{
-	const struct picture_columns *columns = &list->store->columns;
-	int64_t *const *values = columns->values;
-	int r = 1;
-
-	for (uint32_t i = 0; i < columns->n && r > 0; i++) {
-		int64_t life_ns = values[PICTURE_BLOCK_LIFE][i];
-		const struct object_block block = {
-			.id = values[PICTURE_BLOCK_ID][i],
-			.address = values[PICTURE_BLOCK_ADDRESS][i],
-			.size = values[PICTURE_BLOCK_SIZE][i],
-			.allocated_ns = values[PICTURE_BLOCK_ALLOCATED][i],
-			.freed_ns = life_ns == CHUNK_NULL
-					    ? INT64_MAX
-					    : values[PICTURE_BLOCK_ALLOCATED][i] + life_ns,
-		};
-		if (values[PICTURE_BLOCK_SITE][i] != list->site ||
-		    (list->block && list->block != block.id) || block.allocated_ns >= list->to_ns ||
-		    block.freed_ns < list->from_ns)
-			continue;
-		r = list->n_blocks < MAX_LISTED_BLOCKS ? add_block(list, &block) : 0;
-	}
-	return r;
-}
-
-/* Of one block what lies at it; which touches are the block's, their rows say. */
-static bool may_be_meant(const struct list *list, int64_t address)
-{
-	const struct object_block *block = &list->blocks[0];
-
-	return !list->block || (address >= block->address - SLACK_BYTES &&
-				address - SLACK_BYTES < block->address + block->size);
-}
-
-static int add_samples(struct list *list)
-{
-	const struct picture_columns *columns = &list->store->columns;
-	const int64_t *sites = columns->values[PICTURE_TOUCH_SITE];
-	const int64_t *addresses = columns->values[PICTURE_TOUCH_ADDRESS];
-
-	for (uint32_t i = 0; i < columns->n && list->n_samples <= MAX_LISTED_SAMPLES; i++) {
-		if (sites[i] != list->site || !may_be_meant(list, addresses[i]))
-			continue;
-		list->n_samples++;
-		statement_integer(list->add, 1, columns->values[PICTURE_TOUCH_SAMPLE][i]);
-		int r = statement_run(list->add);
-		if (r < 0)
-			return r;
-	}
-	return 1;
-}
-
-/* A block may live on behind the part's end, as nobody freed it. */
-static bool may_meet(const struct list *list, const struct picture_part *part)
-{
-	return part->from < picture_time(list->to_ns) &&
-	       (part->is_blocks || part->to > picture_time(list->from_ns));
-}
-
-static int add_part(struct list *list, const struct picture_part *part)
-{
-	struct picture_look look = {
-		.stride = 1,
-		.wanted = part->is_blocks ? BIT(PICTURE_BLOCK_COLUMNS) - 1
-					  : BIT(PICTURE_TOUCH_SITE) | BIT(PICTURE_TOUCH_SAMPLE) |
-						    BIT(PICTURE_TOUCH_ADDRESS),
-	};
-	int r;
-
-	while ((r = picture_store_next(list->store, part, &look)) > 0) {
-		r = part->is_blocks ? add_blocks(list) : add_samples(list);
-		if (r <= 0)
-			return r;
-	}
-	return r < 0 ? r : 1;
-}
-
-static int add_parts(struct list *list, int64_t run_id, bool is_blocks)
-{
-	int r = 1;
-
-	for (size_t i = 0; i < list->store->n_processes && r > 0; i++) {
-		const struct picture_process *process = &list->store->processes[i];
-		for (size_t j = 0; j < process->n_parts && process->run_id == run_id && r > 0;
-		     j++) {
-			const struct picture_part *part = &process->parts[j];
-			if (part->is_blocks == is_blocks && may_meet(list, part))
-				r = add_part(list, part);
-		}
-	}
-	return r;
-}
-
-/* The database's, or those that were made for it. */
-static bool do_pictures_tell(struct view_question *question)
-{
-	return question->context->pictures_db ||
-	       view_number(question,
-			   "SELECT EXISTS (SELECT 1 FROM picture_part WHERE run_id = :run)");
-}
-
-/* In a picture a block has a byte at least. */
-static int correct_sizes(struct view_question *question, struct list *list)
-{
-	auto_statement sqlite3_stmt *row = NULL;
-	int r = view_prepare(question, "SELECT size FROM allocation WHERE id = :its_block", &row);
-
-	for (size_t i = 0; i < list->n_blocks && r == 0; i++) {
-		if (list->blocks[i].size > 1)
-			continue;
-		sqlite3_reset(row);
-		view_bind(row, ":its_block", list->blocks[i].id);
-		r = statement_step(row) == 1 ? 0 : -EPROTO;
-		list->blocks[i].size = sqlite3_column_int64(row, 0);
-	}
-	return r;
-}
-
-static int prepare_list(struct view_question *question, struct list *list)
-{
-	/*
-	 * Emptied, not dropped: SQLite refuses that while whoever asks for many sites reads it.
-	 */
-	static const char tables[] =
-		"CREATE TEMP TABLE IF NOT EXISTS its_sample(id INTEGER PRIMARY KEY);"
-		"DELETE FROM temp.its_sample";
-	int r = view_context_pictures(question->context, &list->store);
-
-	int result = r == 0 ? sqlite3_exec(question->db, tables, NULL, NULL, NULL) : SQLITE_OK;
-	if (result != SQLITE_OK) {
-		statement_keep(question->db, result);
-		r = -EPROTO;
-	}
-	if (r == 0)
-		r = statement_prepare(question->db,
-				      "INSERT OR IGNORE INTO temp.its_sample VALUES (?)",
-				      &list->add);
-	return r == 0 || r == -ENOMEM || r == -ENODATA ? r : -EPROTO;
-}
-
-/*
- * Fill the list, and put the samples into the temporary table its_sample(id) of question->db; with
- * a span of time at least those that may lie in it. Returns 1; 0: there are too many blocks, or no
- * pictures that tell; or a negative errno.
- */
-static int make_list(struct view_question *question, int64_t site, struct list *list)
-{
-	list->site = site;
-	list->block = view_value(question, VIEW_BLOCK, 0);
-	list->from_ns = view_value(question, VIEW_FROM, INT64_MIN);
-	list->to_ns = view_value(question, VIEW_TO, INT64_MAX);
-	if (site == 0 || !do_pictures_tell(question))
-		return 0;
-	int r = prepare_list(question, list);
-	if (r < 0)
-		return r == -ENODATA ? 0 : r;
-	r = add_parts(list, question->run, true);
-	if (r <= 0)
-		return r;
-	if (list->block && list->n_blocks == 0)
-		return 0; /* it did not live in the span: its rows say so, too */
-	if (list->block) {
-		const struct object_block *block = &list->blocks[0];
-		list->from_ns =
-			block->allocated_ns > list->from_ns ? block->allocated_ns : list->from_ns;
-		list->to_ns = block->freed_ns < list->to_ns ? block->freed_ns + 1 : list->to_ns;
-	}
-	r = add_parts(list, question->run, false);
-	if (r < 0)
-		return r;
-	r = correct_sizes(question, list);
-	return r < 0 ? r : 1;
-}
 
 /* ---- One call site or one block: request "object" ---- */
 
@@ -246,23 +30,24 @@ static int make_list(struct view_question *question, int64_t site, struct list *
 
 #define auto_tally __attribute__((cleanup(free_tally)))
 
-/* What is told of: a block, or the blocks of a site that lived in the span. */
+/* What is told of: a block, or the blocks of a site; of those that lived in the span. */
 #define MEANT                                                                                      \
 	" allocation.run_id = :run AND (:block IS NULL OR allocation.id = :block) AND"             \
-	" (:block IS NOT NULL OR coalesce(allocation.stack_id, 0) = :its_site) AND"                \
+	" (:block IS NOT NULL OR coalesce(allocation.stack_id, 0) = :its_site)"
+#define LIVED                                                                                      \
 	" allocated_ns < coalesce(:to, 9223372036854775807) AND"                                   \
 	" coalesce(freed_ns, 9223372036854775807) >= coalesce(:from, 0)"
 
 static const char block_sql[] = "SELECT * FROM allocation WHERE run_id = :run AND id = :block";
 
 /* Those of the heat map's axes. */
-#define BOUNDS(blocks)                                                                             \
-	"SELECT max(size), min(allocated_ns), max(coalesce(freed_ns, (SELECT duration_ns FROM run" \
-	" WHERE id = :run))) FROM " blocks " WHERE" MEANT
+static const char bounds_sql[] =
+	"SELECT max(size), min(allocated_ns), max(coalesce(freed_ns, (SELECT duration_ns FROM run"
+	" WHERE id = :run))) FROM allocation WHERE" MEANT " AND" LIVED;
 
-#define BLOCKS(blocks)                                                                             \
-	"SELECT allocation.id, address, size, allocated_ns,"                                       \
-	" coalesce(freed_ns, 9223372036854775807) FROM " blocks " WHERE" MEANT
+static const char blocks_sql[] =
+	"SELECT allocation.id, address, size, allocated_ns,"
+	" coalesce(freed_ns, 9223372036854775807) FROM allocation WHERE" MEANT " AND" LIVED;
 
 /* Behind what tells the block, and where in it. */
 #define OF_TOUCH                                                                                   \
@@ -283,24 +68,15 @@ static const char block_sql[] = "SELECT * FROM allocation WHERE run_id = :run AN
 	" coalesce(touch.address - allocation.address, -1)," OF_TOUCH touches ITS_SAMPLE           \
 	" AND" MEANT
 
-/* Of listed blocks the address; what is not of a listed block is left out by who reads them. */
-#define LISTED(touches)                                                                            \
-	"SELECT touch.owner_id, sample.time_ns, coalesce(touch.address, -1)," OF_TOUCH touches     \
-		ITS_SAMPLE " AND touch.run_id = :run"
-
 /* Ways to the same rows. */
 #define EACH_BLOCK "allocation"
 #define THEIR_TOUCH                                                                                \
 	EACH_BLOCK " CROSS JOIN touch ON touch.owner_kind = 1 AND touch.owner_id = allocation.id"
-#define EACH_TOUCH   "touch CROSS JOIN allocation ON allocation.id = touch.owner_id"
-#define LISTED_TOUCH "temp.its_sample CROSS JOIN touch ON touch.sample_id = its_sample.id"
+#define EACH_TOUCH "touch CROSS JOIN allocation ON allocation.id = touch.owner_id"
 
-static const char bounds_sql[] = BOUNDS(EACH_BLOCK);
-static const char blocks_sql[] = BLOCKS(EACH_BLOCK);
 static const char by_block_sql[] = TOUCHES(THEIR_TOUCH);
 /* A compact database has no index of touches by their blocks. */
 static const char by_touch_sql[] = TOUCHES(EACH_TOUCH);
-static const char by_list_sql[] = LISTED(LISTED_TOUCH);
 
 static void free_tally(struct object_tally **tally)
 {
@@ -339,11 +115,10 @@ static void take_block(struct object_tally *tally, sqlite3_stmt *row)
 	object_tally_block(tally, &block);
 }
 
-/* list: NULL, or where the block is found. */
-static int take_touch(struct object_tally *tally, sqlite3_stmt *row, const struct list *list)
+static int take_touch(struct object_tally *tally, sqlite3_stmt *row)
 {
 	int is_write = sqlite3_column_int(row, 9);
-	struct object_touch touch = {
+	const struct object_touch touch = {
 		.block = sqlite3_column_int64(row, 0),
 		.time_ns = sqlite3_column_int64(row, 1),
 		.offset = sqlite3_column_int64(row, 2),
@@ -357,24 +132,17 @@ static int take_touch(struct object_tally *tally, sqlite3_stmt *row, const struc
 		.part = sqlite3_column_double(row, 10),
 	};
 
-	if (list) {
-		uint64_t number = key_map_get(&list->index_of, (uint64_t)touch.block, 0);
-		if (!number)
-			return 0;
-		if (touch.offset >= 0)
-			touch.offset -= list->blocks[number - 1].address;
-	}
 	return object_tally_touch(tally, &touch);
 }
 
 static int count_touches(struct view_question *question, const struct object *object,
-			 const char *sql, const struct list *list)
+			 const char *sql)
 {
 	auto_statement sqlite3_stmt *rows = NULL;
 	int r = prepare(question, object, sql, &rows);
 
 	while (r == 0 && (r = statement_step(rows)) == 1)
-		r = take_touch(object->tally, rows, list);
+		r = take_touch(object->tally, rows);
 	return r < 0 && r != -ENOMEM ? -EPROTO : r;
 }
 
@@ -389,132 +157,6 @@ static int count_blocks(struct view_question *question, const struct object *obj
 	}
 	return r < 0 ? -EPROTO : r;
 }
-
-/* ---- All touches read once, for those of a list ---- */
-
-/* What is known of a source, or a data source, by its id. */
-struct named {
-	int64_t id;
-	char *level; /* owned; NULL: none */
-	bool is_time;
-};
-
-struct reading {
-	struct view_question *question;
-	const struct list *list;
-	struct object_tally *tally;
-	struct named *levels, *sources;
-	size_t n_levels, n_sources;
-	int64_t from_ns, to_ns;
-	unsigned n_read;
-};
-
-static void free_reading(struct reading *reading)
-{
-	for (size_t i = 0; i < reading->n_levels; i++)
-		free(reading->levels[i].level);
-	free(reading->levels);
-	free(reading->sources);
-}
-#define auto_reading __attribute__((cleanup(free_reading)))
-
-/* Rows of id, level, is_time. */
-static int read_named(struct view_question *question, const char *sql, struct named **ret_items,
-		      size_t *ret_n)
-{
-	auto_statement sqlite3_stmt *row = NULL;
-	size_t n_allocated = 0;
-	int r = view_prepare(question, sql, &row);
-
-	while (r == 0 && (r = statement_step(row)) == 1) {
-		const char *level = statement_string_or_null(row, 1);
-		struct named named = { sqlite3_column_int64(row, 0), NULL,
-				       sqlite3_column_int(row, 2) };
-		if (grow_array(ret_items, *ret_n, &n_allocated, sizeof(**ret_items)) < 0 ||
-		    (level && !(named.level = strdup(level))))
-			return -ENOMEM;
-		(*ret_items)[(*ret_n)++] = named;
-		r = 0;
-	}
-	return r < 0 ? -EPROTO : 0;
-}
-
-static const struct named *find_named(const struct named *items, size_t n, int64_t id)
-{
-	static const struct named none;
-
-	for (size_t i = 0; i < n; i++) {
-		if (items[i].id == id)
-			return &items[i];
-	}
-	return &none;
-}
-
-static int read_touch(void *user, const struct picture_row_touch *row)
-{
-	struct reading *reading = user;
-	const struct view_patience *patience = &reading->question->context->patience;
-	const struct picture_row_sample *sample = row->sample;
-
-	if (++reading->n_read % 65536 == 0 && patience->is_over &&
-	    patience->is_over(patience->waiter))
-		return -EINTR;
-	if (row->owner_kind != OWNER_heap || row->role < TRACE_ROLE_EXACT ||
-	    row->role > TRACE_ROLE_FAULT || sample->time_ns < reading->from_ns ||
-	    sample->time_ns >= reading->to_ns)
-		return 0;
-	uint64_t number = key_map_get(&reading->list->index_of, (uint64_t)row->owner_id, 0);
-	if (!number)
-		return 0;
-	bool is_window = row->role == TRACE_ROLE_WINDOW;
-	bool is_time = find_named(reading->sources, reading->n_sources, sample->source_id)->is_time;
-	const struct object_touch touch = {
-		.block = row->owner_id,
-		.time_ns = sample->time_ns,
-		.offset = row->has_address ? (int64_t)row->address -
-						     reading->list->blocks[number - 1].address
-					   : -1,
-		.thread = sample->thread_id,
-		.frame = row->frame_id,
-		.level = find_named(reading->levels, reading->n_levels, row->data_src)->level,
-		.time_share_ns = is_time && is_window ? row->share * (double)sample->weight : 0,
-		.part = !is_time    ? 1
-			: is_window ? row->share
-				    : 0,
-		.latency = row->role == TRACE_ROLE_EXACT && sample->latency ? sample->latency : -1,
-		.role = row->role,
-		.is_write = row->is_write,
-	};
-	return object_tally_touch(reading->tally, &touch);
-}
-
-static int read_all(struct view_question *question, struct object_tally *tally,
-		    const struct list *list)
-{
-	auto_reading struct reading reading = {
-		.question = question,
-		.list = list,
-		.tally = tally,
-		.from_ns = view_value(question, VIEW_FROM, 0),
-		.to_ns = view_value(question, VIEW_TO, INT64_MAX),
-	};
-	const struct picture_touch_visitor visitor = {
-		.touch = read_touch,
-		.context = &reading,
-		.from_ns = reading.from_ns,
-		.to_ns = reading.to_ns,
-	};
-	int r = read_named(question, "SELECT data_src, level, 0 FROM data_source", &reading.levels,
-			   &reading.n_levels);
-
-	if (r == 0)
-		r = read_named(question,
-			       "SELECT id, NULL, measures = 'time' FROM source WHERE run_id = :run",
-			       &reading.sources, &reading.n_sources);
-	return r < 0 ? r : picture_scan_touches(question->db, question->run, &visitor);
-}
-
-/* ---- Blocks and bounds ---- */
 
 /* The heat map's axes: what the blocks reach over, within the span. */
 static void set_bounds(struct view_question *question, struct object_tally *tally)
@@ -542,50 +184,237 @@ static int find_bounds(struct view_question *question, const struct object *obje
 	return 0;
 }
 
-static void find_bounds_of_list(struct view_question *question, struct object_tally *tally,
-				const struct list *list)
+/* Rows have no index by site, and those of a compact database none of touches by block. */
+static int count_rows(struct view_question *question, const struct object *object)
 {
-	int64_t end_ns = view_number(question, "SELECT duration_ns FROM run WHERE id = :run");
+	bool has_index =
+		question->values->is_given[VIEW_BLOCK] || !compact_is_database(question->db);
+	int r = find_bounds(question, object);
 
-	for (size_t i = 0; i < list->n_blocks; i++) {
-		const struct object_block *block = &list->blocks[i];
-		int64_t to_ns = block->freed_ns == INT64_MAX ? end_ns : block->freed_ns;
-		tally->size = i && tally->size > block->size ? tally->size : block->size;
-		tally->from_ns = i && tally->from_ns < block->allocated_ns ? tally->from_ns
-									   : block->allocated_ns;
-		tally->to_ns = i && tally->to_ns > to_ns ? tally->to_ns : to_ns;
-	}
-	set_bounds(question, tally);
+	if (r == 0)
+		r = count_touches(question, object, has_index ? by_block_sql : by_touch_sql);
+	return r == 0 ? count_blocks(question, object) : r;
 }
 
-static int count_list(struct view_question *question, const struct object *object,
-		      const struct list *list)
+/* ---- Count by the parts of its site ---- */
+
+#define BIT(column) (1u << (column))
+
+/* The level of a data source. */
+struct level {
+	int64_t data_src;
+	char *name; /* owned; NULL: none */
+};
+
+struct reading {
+	struct view_question *question;
+	struct picture_store *store;
+	struct object_tally *tally;
+	int64_t site;
+	int64_t block; /* 0: all of the site */
+	int64_t from_ns, to_ns; /* not included */
+	int64_t end_ns; /* of the run */
+	size_t n_met; /* blocks whose bounds were found */
+	struct level *levels;
+	size_t n_levels;
+};
+
+static void free_reading(struct reading *reading)
 {
-	find_bounds_of_list(question, object->tally, list);
-	int r = list->n_samples > MAX_LISTED_SAMPLES
-			? read_all(question, object->tally, list)
-			: count_touches(question, object, by_list_sql, list);
-	for (size_t i = 0; i < list->n_blocks && r == 0; i++)
-		object_tally_block(object->tally, &list->blocks[i]);
+	for (size_t i = 0; i < reading->n_levels; i++)
+		free(reading->levels[i].name);
+	free(reading->levels);
+}
+#define auto_reading __attribute__((cleanup(free_reading)))
+
+static int read_levels(struct reading *reading)
+{
+	auto_statement sqlite3_stmt *row = NULL;
+	size_t n_allocated = 0;
+	int r = view_prepare(reading->question, "SELECT data_src, level FROM data_source", &row);
+
+	while (r == 0 && (r = statement_step(row)) == 1) {
+		const char *name = statement_string_or_null(row, 1);
+		struct level level = { sqlite3_column_int64(row, 0), NULL };
+		if (grow_array(&reading->levels, reading->n_levels, &n_allocated,
+			       sizeof(*reading->levels)) < 0 ||
+		    (name && !(level.name = strdup(name))))
+			return -ENOMEM;
+		reading->levels[reading->n_levels++] = level;
+		r = 0;
+	}
+	return r < 0 ? -EPROTO : 0;
+}
+
+static const char *level_of(const struct reading *reading, int64_t data_src)
+{
+	for (size_t i = 0; data_src && i < reading->n_levels; i++) {
+		if (reading->levels[i].data_src == data_src)
+			return reading->levels[i].name;
+	}
+	return NULL;
+}
+
+/* What is done with each item of the site, by its number in reading->store->columns. */
+typedef int (*read_item)(struct reading *reading, uint32_t i);
+
+static int read_part(struct reading *reading, const struct picture_part *part, read_item visit)
+{
+	const struct view_patience *patience = &reading->question->context->patience;
+	const struct picture_columns *columns = &reading->store->columns;
+	struct picture_look look = { .stride = 1, .wanted = BIT(PICTURE_COLUMNS) - 1 };
+	int r;
+
+	if (patience->is_over && patience->is_over(patience->waiter))
+		return -EINTR;
+	while ((r = picture_store_next(reading->store, part, &look)) > 0) {
+		for (uint32_t i = 0; i < columns->n && r >= 0; i++) {
+			if (columns->values[PICTURE_SITE_TOUCH_SITE][i] == reading->site)
+				r = visit(reading, i);
+		}
+		if (r < 0)
+			break;
+	}
 	return r;
 }
 
-static int count(struct view_question *question, struct object *object)
+/* A block may live on behind its part's end, as nobody freed it. */
+static bool may_have(const struct reading *reading, const struct picture_part *part)
 {
-	auto_list struct list list = { 0 };
-	bool is_block = question->values->is_given[VIEW_BLOCK];
-	bool has_index = !compact_is_database(question->db);
-	int r = is_block && has_index ? 0 : make_list(question, object->site, &list);
+	return part->low <= (uint64_t)reading->site && part->high > (uint64_t)reading->site &&
+	       part->from < picture_time(reading->to_ns) &&
+	       (part->kind == PICTURE_KIND_SITE_BLOCKS ||
+		part->to > picture_time(reading->from_ns));
+}
 
-	if (r < 0)
-		return r;
-	if (r > 0)
-		return count_list(question, object, &list);
-	r = find_bounds(question, object);
+static int read_parts(struct reading *reading, enum picture_kind kind, read_item visit)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < reading->store->n_processes && r == 0; i++) {
+		const struct picture_process *process = &reading->store->processes[i];
+		bool is_of_run = process->run_id == reading->question->run;
+		for (size_t j = 0; j < process->n_parts && is_of_run && r == 0; j++) {
+			const struct picture_part *part = &process->parts[j];
+			if (part->kind == kind && may_have(reading, part))
+				r = read_part(reading, part, visit);
+		}
+	}
+	return r;
+}
+
+/* Whether a block is meant, and lived in the span. */
+static bool get_block(const struct reading *reading, uint32_t i, struct object_block *ret_block)
+{
+	int64_t *const *values = reading->store->columns.values;
+	int64_t life_ns = values[PICTURE_SITE_BLOCK_LIFE][i], freed_ns = INT64_MAX;
+	int64_t allocated_ns = values[PICTURE_SITE_BLOCK_ALLOCATED][i];
+
+	if (life_ns != CHUNK_NULL && __builtin_add_overflow(allocated_ns, life_ns, &freed_ns))
+		freed_ns = INT64_MAX;
+	*ret_block = (struct object_block){
+		.id = values[PICTURE_SITE_BLOCK_ID][i],
+		.address = values[PICTURE_SITE_BLOCK_ADDRESS][i],
+		.size = values[PICTURE_SITE_BLOCK_SIZE][i],
+		.allocated_ns = allocated_ns,
+		.freed_ns = freed_ns,
+	};
+	return (!reading->block || reading->block == ret_block->id) &&
+	       allocated_ns < reading->to_ns && freed_ns >= reading->from_ns;
+}
+
+static int read_bounds(struct reading *reading, uint32_t i)
+{
+	struct object_tally *tally = reading->tally;
+	struct object_block block;
+
+	if (!get_block(reading, i, &block))
+		return 0;
+	bool is_first = reading->n_met++ == 0;
+	int64_t to_ns = block.freed_ns == INT64_MAX ? reading->end_ns : block.freed_ns;
+	tally->size = is_first || tally->size < block.size ? block.size : tally->size;
+	tally->from_ns = is_first || tally->from_ns > block.allocated_ns ? block.allocated_ns
+									 : tally->from_ns;
+	tally->to_ns = is_first || tally->to_ns < to_ns ? to_ns : tally->to_ns;
+	return 0;
+}
+
+static int read_block(struct reading *reading, uint32_t i)
+{
+	struct object_block block;
+
+	if (get_block(reading, i, &block))
+		object_tally_block(reading->tally, &block);
+	return 0;
+}
+
+static int read_touch(struct reading *reading, uint32_t i)
+{
+	int64_t *const *values = reading->store->columns.values;
+	int64_t time_ns = values[PICTURE_SITE_TOUCH_TIME][i];
+	int64_t block = values[PICTURE_SITE_TOUCH_BLOCK][i];
+	int64_t offset = values[PICTURE_SITE_TOUCH_OFFSET][i];
+	int64_t how = values[PICTURE_SITE_TOUCH_HOW][i];
+	int64_t weight = values[PICTURE_SITE_TOUCH_WEIGHT][i];
+	bool is_time = how & 16;
+	int role = (int)(how & 3);
+	double share;
+
+	if ((reading->block && reading->block != block) || time_ns < reading->from_ns ||
+	    time_ns >= reading->to_ns)
+		return 0;
+	memcpy(&share, &values[PICTURE_SITE_TOUCH_SHARE][i], sizeof(share));
+	bool has_share = is_time && role == TRACE_ROLE_WINDOW;
+	const struct object_touch touch = {
+		.block = block,
+		.time_ns = time_ns,
+		.offset = offset == CHUNK_NULL ? -1 : offset,
+		.thread = how >> 5,
+		.frame = values[PICTURE_SITE_TOUCH_FRAME][i],
+		.level = level_of(reading, values[PICTURE_SITE_TOUCH_SOURCE][i]),
+		.time_share_ns = has_share ? share * (double)weight : 0,
+		.part = has_share ? share : !is_time,
+		.latency = role == TRACE_ROLE_EXACT && !is_time && weight ? weight : -1,
+		.role = role,
+		.is_write = (int)(how >> 2 & 3) - 1,
+	};
+	return object_tally_touch(reading->tally, &touch);
+}
+
+static int count_parts(struct view_question *question, const struct object *object)
+{
+	auto_reading struct reading reading = {
+		.question = question,
+		.tally = object->tally,
+		.site = object->site,
+		.block = view_value(question, VIEW_BLOCK, 0),
+		.from_ns = view_value(question, VIEW_FROM, 0),
+		.to_ns = view_value(question, VIEW_TO, INT64_MAX),
+		.end_ns = view_number(question, "SELECT duration_ns FROM run WHERE id = :run"),
+	};
+	int r = view_context_pictures(question->context, &reading.store);
+
 	if (r == 0)
-		r = count_touches(question, object,
-				  is_block || has_index ? by_block_sql : by_touch_sql, NULL);
-	return r == 0 ? count_blocks(question, object) : r;
+		r = read_levels(&reading);
+	if (r == 0)
+		r = read_parts(&reading, PICTURE_KIND_SITE_BLOCKS, read_bounds);
+	set_bounds(question, object->tally);
+	if (r == 0)
+		r = read_parts(&reading, PICTURE_KIND_SITE_TOUCHES, read_touch);
+	return r < 0 ? r : read_parts(&reading, PICTURE_KIND_SITE_BLOCKS, read_block);
+}
+
+/* The database's, or those that were made for it. */
+static bool has_parts(struct view_question *question)
+{
+	return question->context->pictures_db ||
+	       view_number(question,
+			   "SELECT EXISTS (SELECT 1 FROM picture_part WHERE run_id = :run)");
+}
+
+static int count(struct view_question *question, const struct object *object)
+{
+	return has_parts(question) ? count_parts(question, object) : count_rows(question, object);
 }
 
 /* ---- Write ---- */

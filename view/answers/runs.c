@@ -80,9 +80,8 @@ static const char offers_sql[] =
 	"SELECT EXISTS (SELECT 1 FROM access_total JOIN data_source USING (data_src) WHERE run_id ="
 	" :run"
 	"  AND level IS NOT NULL) AS has_levels, EXISTS (SELECT 1 FROM access_total WHERE run_id ="
-	" :run AND n_latencies > 0) AS has_latency, EXISTS (SELECT 1 FROM (SELECT stack_id FROM"
-	" sample WHERE run_id = :run LIMIT 10000)"
-	"  WHERE stack_id IS NOT NULL) AS has_stacks";
+	" :run AND n_latencies > 0) AS has_latency, EXISTS (SELECT 1 FROM"
+	" main.sample_stack WHERE run_id = :run) AS has_stacks";
 /* clang-format on */
 
 static int write_run(struct view_question *question)
