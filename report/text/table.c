@@ -19,6 +19,7 @@
 #define MIN_CUT_COLUMNS 12u
 #define LEAST_LAST	44u /* columns for a text, with less it goes below the numbers */
 #define BELOW_INDENT	4u
+#define SHORT_TEXT	16u /* columns of a text that is not cut for others: an address, a kind */
 #define MAX_BAR		40u
 #define WIDTH		100u /* of what is no terminal */
 
@@ -165,6 +166,7 @@ enum place {
 	IN_ITSELF,
 	IN_ANOTHER, /* in the cell of a column before it */
 	ONCE, /* below the rows, as all say the same */
+	BELOW, /* under the others, behind its name */
 };
 
 /* What the columns look like once the first rows are known. */
@@ -177,6 +179,8 @@ struct layout {
 	bool has_bar; /* in the last column */
 	bool is_fitted; /* texts are cut at the widths */
 	bool is_below; /* the last column has lines of its own, under those of the others */
+	bool is_apart; /* likewise under those of columns that are below */
+	const struct cells *heads;
 };
 
 static void layout_grow(struct layout *layout, int column, const char *text)
@@ -204,8 +208,8 @@ static unsigned *widest_text(const struct layout *layout, int n_columns)
 
 	for (int i = 0; i < n_columns; i++) {
 		unsigned *width = &layout->widths[i];
-		if (!layout->is_right[i] && *width > MIN_CUT_COLUMNS &&
-		    (!widest || *width >= *widest))
+		if (layout->places[i] == IN_ITSELF && !layout->is_right[i] &&
+		    *width > MIN_CUT_COLUMNS && (!widest || *width >= *widest))
 			widest = width;
 	}
 	return widest;
@@ -294,6 +298,49 @@ static void leave_out_common(const struct layout *layout, const struct cells *ce
 	}
 }
 
+/* What the columns below take, with their names. */
+static unsigned columns_below(const struct layout *layout)
+{
+	unsigned used = 0;
+
+	for (int i = 0; i < layout->n_columns; i++) {
+		if (layout->places[i] == BELOW)
+			used += fit_columns(layout->heads->texts[i]) + 1 + layout->widths[i] + 2;
+	}
+	return used;
+}
+
+/* Behind its name a column is as wide as its widest value. */
+static void set_below(struct layout *layout, const struct cells *cells, int column)
+{
+	layout->places[column] = BELOW;
+	layout->widths[column] = 0;
+	for (size_t i = (size_t)column; i < cells->n; i += (size_t)layout->n_columns)
+		layout_grow(layout, column, cells->texts[i]);
+}
+
+/* Numbers that have no room beside the others go below, the last first. */
+static void put_below(struct layout *layout, const struct cells *cells, unsigned width)
+{
+	unsigned most = width + 2, used = 0;
+
+	for (int i = 0; i + 1 < layout->n_columns; i++) {
+		bool is_long = !layout->is_right[i] && layout->widths[i] > SHORT_TEXT;
+		if (layout->places[i] == IN_ITSELF)
+			used += 2 + (is_long ? SHORT_TEXT : layout->widths[i]);
+	}
+	for (int i = layout->n_columns - 2; i > 0 && used > most; i--) {
+		if (layout->places[i] != IN_ITSELF)
+			continue;
+		used -= 2 + layout->widths[i];
+		set_below(layout, cells, i);
+	}
+	unsigned below = columns_below(layout) + BELOW_INDENT;
+	layout->is_apart = below + LEAST_LAST > width;
+	if (!layout->is_apart)
+		layout->widths[layout->n_columns - 1] = width - below;
+}
+
 /* Have rows fit: what has no room beside the others, or too little to be told apart, goes below. */
 static int layout_fit(struct layout *layout, const struct cells *cells, unsigned width)
 {
@@ -314,8 +361,10 @@ static int layout_fit(struct layout *layout, const struct cells *cells, unsigned
 	if (below < 0)
 		return below;
 	layout->is_below = below;
-	if (layout->is_below)
+	if (layout->is_below) {
 		widths[last] = width > BELOW_INDENT ? width - BELOW_INDENT : 1;
+		put_below(layout, cells, width);
+	}
 	if (layout->has_bar && widths[last] < MIN_CUT_COLUMNS)
 		widths[last] = MIN_CUT_COLUMNS;
 	while ((before = columns_before_last(layout, false)) +
@@ -329,24 +378,46 @@ static int layout_fit(struct layout *layout, const struct cells *cells, unsigned
 	return 0;
 }
 
+/* Whether a column begins the lines under the others. */
+static bool is_first_below(const struct layout *layout, int column)
+{
+	for (int i = 0; i < column; i++) {
+		if (layout->places[i] == BELOW)
+			return layout->is_apart && column + 1 == layout->n_columns;
+	}
+	return layout->places[column] == BELOW ||
+	       (layout->is_below && column + 1 == layout->n_columns);
+}
+
+/* Whether nothing stands behind a column in its line. */
+static bool is_last_of_line(const struct layout *layout, int column)
+{
+	for (int i = column + 1; i < layout->n_columns; i++) {
+		if (layout->places[i] == IN_ITSELF || layout->places[i] == BELOW)
+			return is_first_below(layout, i);
+	}
+	return true;
+}
+
 static void write_cell(FILE *out, const struct layout *layout, int column, const char *text)
 {
-	bool is_last = column + 1 == layout->n_columns;
 	bool is_right = layout->is_right[column];
 	unsigned columns = fit_columns(text);
 	unsigned width = layout->widths[column];
-	if (layout->places[column] != IN_ITSELF)
+	if (layout->places[column] != IN_ITSELF && layout->places[column] != BELOW)
 		return;
 	int pad = columns < width ? (int)(width - columns) : 0;
 
-	if (is_last && layout->is_below)
+	if (is_first_below(layout, column))
 		fprintf(out, "\n%*s", (int)BELOW_INDENT, "");
 	else if (column)
 		fputs("  ", out);
+	if (layout->places[column] == BELOW)
+		fprintf(out, "%s ", layout->heads->texts[column]);
 	if (is_right)
 		fprintf(out, "%*s", pad, "");
 	fit_write(out, text, layout->is_fitted && !is_right ? width : 0);
-	if (!is_right && column + 1 + layout->is_below < layout->n_columns)
+	if (!is_right && !is_last_of_line(layout, column))
 		fprintf(out, "%*s", pad, "");
 }
 
@@ -399,8 +470,12 @@ static int read_heads(sqlite3_stmt *stmt, const struct table_style *style, struc
 
 static void write_head(FILE *out, const struct cells *heads, const struct layout *layout)
 {
-	for (int i = 0; i < layout->n_columns; i++)
-		write_cell(out, layout, i, heads->texts[i]);
+	for (int i = 0; i < layout->n_columns; i++) {
+		if (layout->is_below && i + 1 == layout->n_columns)
+			fprintf(out, "\n%*s%s", (int)BELOW_INDENT, "", heads->texts[i]);
+		else if (layout->places[i] != BELOW)
+			write_cell(out, layout, i, heads->texts[i]);
+	}
 	fputc('\n', out);
 }
 
@@ -472,7 +547,8 @@ static int write_later_rows(FILE *out, sqlite3_stmt *stmt, const struct table_st
  * The rows of a statement as aligned columns, numbers to the right. Lines have style->width
  * columns: texts are cut as by fit_write(), and the last column, where next to nothing of it would
  * be seen, is under the others, unless columns that say the same in all rows make room for it:
- * those are said once, below the rows. Arguments and result as table_write().
+ * those are said once, below the rows. Numbers that have no room even then are under the others,
+ * too, each behind its name. Arguments and result as table_write().
  */
 static int table_text_write(FILE *out, sqlite3_stmt *stmt, const struct table_style *style,
 			    size_t *ret_n_rows)
@@ -482,9 +558,13 @@ static int table_text_write(FILE *out, sqlite3_stmt *stmt, const struct table_st
 	auto_free bool *is_right = calloc((size_t)n_columns + 1, sizeof(*is_right));
 	auto_free enum place *places = calloc((size_t)n_columns + 1, sizeof(*places));
 	auto_cells struct cells heads = { 0 }, cells = { 0 };
-	struct layout layout = { n_columns, widths, is_right, places,
+	struct layout layout = { n_columns,
+				 widths,
+				 is_right,
+				 places,
 				 .has_bar = n_columns > 0 &&
-					    kind_of(style, n_columns - 1) == TABLE_BAR };
+					    kind_of(style, n_columns - 1) == TABLE_BAR,
+				 .heads = &heads };
 	int code = SQLITE_DONE;
 
 	if (!widths || !is_right || !places)

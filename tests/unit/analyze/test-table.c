@@ -257,6 +257,29 @@ START_TEST(a_bar_keeps_its_scale_at_every_width)
 }
 END_TEST
 
+START_TEST(numbers_that_have_no_room_are_below_behind_their_names)
+{
+	static const char sql[] = "SELECT 'a' AS name, 11111111 AS first, 22222222 AS second,"
+				  " 33333333 AS third, 4 AS fourth, printf('%.60c', 'x') AS what";
+	static const struct {
+		unsigned width;
+		const char *shown;
+	} cases[] = {
+		{ 38, "name     first    second     third\n    what\n"
+		      "a     11111111  22222222  33333333\n    fourth 4\n    xxxx" },
+		{ 27, "name     first    second\n    what\n"
+		      "a     11111111  22222222\n    third 33333333  fourth 4\n    xxxx" },
+		{ 64, "fourth\n    what\n" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct table_style style = { TABLE_TEXT, NULL, 0, cases[i].width, false };
+		ck_assert_int_eq(run(sql, &style), 0);
+		ck_assert_msg(strstr(text, cases[i].shown), "width %u:\n%s", cases[i].width, text);
+	}
+}
+END_TEST
+
 START_TEST(a_value_and_its_interval_are_one_cell)
 {
 	static const struct {
@@ -374,6 +397,7 @@ int main(void)
 	tcase_add_test(tcase, columns_that_say_the_same_in_all_rows_make_room_for_a_text);
 	tcase_add_loop_test(tcase, names_keep_their_function_when_they_are_cut, 0,
 			    (int)(sizeof(cuts) / sizeof(cuts[0])));
+	tcase_add_test(tcase, numbers_that_have_no_room_are_below_behind_their_names);
 	tcase_add_test(tcase, a_value_and_its_interval_are_one_cell);
 	tcase_add_test(tcase, control_characters_do_not_reach_the_terminal);
 	tcase_add_test(tcase, a_bar_keeps_its_scale_at_every_width);
