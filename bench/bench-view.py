@@ -4,12 +4,17 @@ samples.
 
 bench-view.py MEMSIGHT MAKE-TRACE BENCH-PICTURE [BLOCKS [SAMPLES [FILE.mst]]]. The bars: 20 s of CPU
 time for what analyze stores, the first picture 1 s (3 s with nothing of the file in memory), any
-zoom 150 ms at the 95th percentile, what a click on a page, a row or a head of a column asks for
-100 ms, 200 MiB of memory. Wall times mean nothing on a busy machine:
+zoom 150 ms at the 95th percentile, what a click on a page, a row, a head of a column or a point of
+the picture asks for 100 ms, 200 MiB of memory. Wall times mean nothing on a busy machine:
 CPU seconds stand beside them. A FILE that is there is used, and kept with its databases.
+
+Where there are chromium and selenium (tests/system/view/browser.py), the clicks are made in it, too:
+until the page has all that it asked for, and has painted it.
 """
+import importlib.util
 import json
 import os
+import pathlib
 import random
 import re
 import subprocess
@@ -21,8 +26,15 @@ import urllib.request
 
 N_ZOOMS = 300
 N_BRUSHES = 100
+N_POINTS = 50
 LISTS = ["findings", "peak", "leaks", "hot", "cold", "unused", "sharing", "resident", "regions"]
 COLOURS = ["direction", "thread", "level", "latency", "source"]
+METRICS = ["bytes", "blocks", "peak", "leaked", "time", "faults"]
+SORTS = ["share", "name", "bytes", "n_blocks", "peak_bytes", "live_bytes", "n_temporary",
+         "mean_life_ns", "n_samples", "n_faults"]
+TABS = ["findings", "memory", "flame", "objects", "peak", "leaks", "use", "sharing", "resident",
+        "regions", "series", "diff", "run"]
+BROWSER = pathlib.Path(__file__).resolve().parent.parent / "tests/system/view/browser.py"
 
 
 def cpu_of(pid):
@@ -65,7 +77,8 @@ class Server:
     def __init__(self, memsight, database):
         self.process = subprocess.Popen([memsight, "view", "--no-open", database],
                                         stdout=subprocess.PIPE, text=True)
-        self.address = self.process.stdout.readline().strip().split("#")[0]
+        self.address, _, key = self.process.stdout.readline().strip().partition("#")
+        self.key = f"&{key}" if key else ""
 
     def ask(self, name, **parameters):
         """The answer, wall and CPU seconds."""
@@ -95,25 +108,99 @@ def random_zoom(whole):
             "from": start, "to": end, "low": low, "high": high}
 
 
+def tell_click(server, name, parameters, word):
+    """What it asks for, the second time."""
+    server.ask(name, **parameters)
+    _, wall, cpu = server.ask(name, **parameters)
+    tell(f"view: {name} {word}".rstrip(), 1e3 * wall, f"ms wall, {1e3 * cpu:3.0f} ms CPU", 100)
+
+
+def around(time_ns):
+    """As a point of a picture of 9 s asks: two pixels to each side."""
+    return {"from": max(0, time_ns - 18_000_000), "to": time_ns + 18_000_000}
+
+
 def measure_clicks(server):
-    """What pages and rows ask for, the second time."""
+    """What pages, rows, heads of columns and points of the picture ask for. Returns a site."""
     objects = {"run": 1, "descending": 1, "limit": 50, "offset": 0}
     first, _, _ = server.ask("objects", sort="n_blocks", **objects)
     site = next(site for site in first["rows"]["columns"]["site"] if site)
-    clicks = [("runs", {}), ("run", {"run": 1}), ("series", {}),
-              ("timeline", {"run": 1, "width": 1000}), ("stack", {"run": 1, "site": site}),
-              ("object", {"run": 1, "site": site, "limit": 0})]
-    clicks += [("report", {"run": 1, "kind": kind}) for kind in LISTS]
-    clicks += [("flame", {"run": 1, "by": by, "inverse": 0}) for by in ("bytes", "time", "peak")]
-    clicks += [("objects", {"sort": key, **objects}) for key in ("share", "bytes", "name")]
-    for name, parameters in clicks:
-        server.ask(name, **parameters)
-        _, wall, _ = server.ask(name, **parameters)
-        word = parameters.get("kind") or parameters.get("by") or parameters.get("sort") or ""
-        tell(f"view: {name} {word}".rstrip(), 1e3 * wall, "ms wall", 100)
-    _, wall, cpu = server.ask("object", run=1, site=site)
-    tell("view: what is counted of a site's rows", 1e3 * wall, "ms wall")
-    tell("    the same", 1e3 * cpu, "ms CPU")
+    its, _, _ = server.ask("object", run=1, site=site)
+    blocks = its["blocks"]["columns"]
+    clicks = [("runs", {}, ""), ("run", {"run": 1}, ""), ("series", {}, ""),
+              ("bands", {"run": 1}, ""), ("timeline", {"run": 1, "width": 1000}, ""),
+              ("stack", {"run": 1, "site": site}, ""),
+              ("object", {"run": 1, "site": site, "limit": 0}, "of a site, its head"),
+              ("object", {"run": 1, "site": site}, "of a site, its panes"),
+              ("object", {"run": 1, "block": blocks["id"][0], "limit": 0}, "of a block, its head"),
+              ("object", {"run": 1, "block": blocks["id"][0]}, "of a block, its panes")]
+    clicks += [("report", {"run": 1, "kind": kind}, kind) for kind in LISTS]
+    clicks += [("flame", {"run": 1, "by": by, "inverse": inverse}, f"{by} {way}")
+               for by in METRICS for inverse, way in ((0, "top-down"), (1, "bottom-up"))]
+    clicks += [("flame", {"run": 1, "by": "bytes", "inverse": 0, "full": 1}, "whole paths")]
+    clicks += [("objects", {"sort": key, **objects}, key) for key in SORTS]
+    clicks += [("objects", {"sort": "share", "filter": "main", **objects}, "filter")]
+    for name, parameters, word in clicks:
+        tell_click(server, name, parameters, word)
+    times = sorted(server.ask("at", run=1, address=blocks["address"][i],
+                              **around(blocks["allocated_ns"][i]))[1:]
+                   for i in random.choices(range(len(blocks["id"])), k=N_POINTS))
+    for share, bar in ((50, None), (95, 100)):
+        wall, cpu = times[N_POINTS * share // 100]
+        tell(f"view: at a point, {share}th percentile", 1e3 * wall,
+             f"ms wall, {1e3 * cpu:3.0f} ms CPU", bar)
+    return site
+
+
+def load_browser():
+    """tests/system/view/browser.py, or None where it cannot run."""
+    sys.path[:0] = [str(BROWSER.parent), str(BROWSER.parents[2] / "support")]
+    try:
+        spec = importlib.util.spec_from_file_location("browser", BROWSER)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module, module.Browser(1400, 1000)
+    except SystemExit:
+        return None, None
+
+
+CLICK = """
+    const [fragment, page, done] = arguments;
+    const busy = () => [...document.querySelectorAll('[aria-busy=true]')].some(
+        (e) => e.offsetParent);
+    const from = performance.now();
+    let head = 0;
+    location.hash = fragment;
+    const look = () => requestAnimationFrame(() => {
+        const isThere = document.documentElement.dataset.ready === page;
+        if (isThere && !head)
+            head = performance.now() - from;
+        if (isThere && !busy())
+            requestAnimationFrame(() => done([head, performance.now() - from]));
+        else
+            setTimeout(look, 1);
+    });
+    delete document.documentElement.dataset.ready;
+    look();
+"""
+
+
+def measure_page(server, site):
+    """Clicks in a browser, the second time that a page is shown."""
+    module, browser = load_browser()
+    if not browser:
+        print("page: not measured, no chromium or selenium", flush=True)
+        return
+    with browser:
+        browser.open(f"{server.address}#page=regions{server.key}")
+        browser.until("return document.documentElement.dataset.ready === 'regions'")
+        wanted = [(page, f"page={page}") for page in TABS] + [("object", f"page=object&site={site}")]
+        for is_second in (False, True):
+            for page, fragment in wanted:
+                head, whole = browser.driver.execute_async_script(CLICK, fragment, page)
+                if is_second:
+                    tell(f"page: {page}, its head", head, "ms wall", 100)
+                    tell(f"page: {page}, all of it", whole, "ms wall", 100)
 
 
 def measure_server(memsight, database):
@@ -137,7 +224,7 @@ def measure_server(memsight, database):
         place = N_ZOOMS * share // 100
         tell(f"view: zoom, {share}th percentile", 1e3 * walls[place], "ms wall", bar)
         tell("    the same", 1e3 * cpus[place], "ms CPU")
-    measure_clicks(server)
+    measure_page(server, measure_clicks(server))
     times = []
     for _ in range(N_BRUSHES):
         start, end = part_of(whole["to"] - whole["from"], False)

@@ -126,7 +126,9 @@ struct format_text format_with_interval(double value, double low, double high)
 {
 	struct format_text out;
 
-	if (is_wide(value, low, high))
+	if (is_wide(value, low, high) && low == 0)
+		snprintf(out.text, sizeof(out.text), "\u2264%.15g", high);
+	else if (is_wide(value, low, high))
 		snprintf(out.text, sizeof(out.text), "%.15g-%.15g", low, high);
 	else
 		snprintf(out.text, sizeof(out.text), "%.15g \u00b1%.2g", value,

@@ -36,7 +36,7 @@ struct format_text format_percent(double share);
 struct format_text format_share(double share, double low, double high);
 
 /*
- * The same for another quantity than a share: "35 ±3", "35.2-45.7"; numbers stand as they are,
+ * The same for another quantity: "35 ±3", "35.2-45.7", "≤4"; numbers stand as they are,
  * value < 0: not identified.
  */
 struct format_text format_with_interval(double value, double low, double high);

@@ -53,7 +53,9 @@
 /* clang-format off */
 #define OBJECT_ROWS \
 	"SELECT site, (SELECT name FROM owner WHERE owner.id = kind) AS owner, item.id," \
-	" CASE kind WHEN 1 THEN site_name(item.stack_id, 3) ELSE name END AS name," \
+	" CASE WHEN kind = 1 THEN site_name(item.stack_id, 3) WHEN kind = 3 AND name =" \
+	" 'anonymous memory' AND item.stack_id IS NOT NULL THEN 'mmap: ' ||" \
+	" site_name(item.stack_id, 3) ELSE name END AS name," \
 	" " OBJECT_FUNCTION " AS function," \
 	" coalesce(item.path, " OBJECT_PLACE("file") ") AS file," \
 	" " OBJECT_PLACE("line") " AS line," \

@@ -300,6 +300,7 @@ START_TEST(a_value_and_its_interval_are_one_cell)
 		{ TABLE_SHARE_HALF, "NULL, 0.03", "-" },
 		{ TABLE_WITH_INTERVAL, "8.4, 8.1, 8.7", "8.4 \u00b10.3" },
 		{ TABLE_WITH_INTERVAL, "NULL, 35.2, 45.7", "35.2-45.7" },
+		{ TABLE_WITH_INTERVAL, "NULL, 0, 0.02", "\u22640.02" },
 		{ TABLE_WITH_INTERVAL, "100, 4300, 380000", "4300-380000" },
 		{ TABLE_WITH_INTERVAL, "NULL, NULL, NULL", "-" },
 	};

@@ -99,11 +99,11 @@ export function share(value, low, high) {
 	return `${fixed(100 * value, 1)} ±${fixed(100 * half, 1)} %`;
 }
 
-/** "1600 ±1200" of a number and the ends of its interval; "400-2800" of a wide one. */
+/** "1600 ±1200" of a number and the ends of its interval; "400-2800", "≤2800" of a wide one. */
 export function withInterval(value, low, high) {
 	const text = (number) => number.toLocaleString("en", { maximumSignificantDigits: 6 });
 	if (!isKnown(value) || isWide(value, low, high))
-		return `${text(low)}-${text(high)}`;
+		return low === 0 ? `≤${text(high)}` : `${text(low)}-${text(high)}`;
 	const half = Math.max(value - low, high - value);
 	return `${text(value)} ±${text(Number(half.toPrecision(2)))}`;
 }

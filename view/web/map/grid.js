@@ -16,6 +16,8 @@
 import { h, scrolled } from "memsight/dom";
 import { count, isKnown } from "memsight/format";
 
+const ROW = 40; // pixels of a row and what goes with it: a high screen shows more of them
+
 /** A column of numbers; `cell` writes one. */
 export function numberColumn(key, title, cell, more = {}) {
 	return { key, title, isNumber: true, cell, ...more };
@@ -95,7 +97,8 @@ function lines(row, columns, { detail, onRow }) {
  * @param {Column[]} how.columns
  * @param {{ key: string, isDescending: boolean }} [how.sort]  at first
  * @param {(sort: Object) => void} [how.onSort]  who sorts; without it the table does
- * @param {number} [how.part]   rows that are shown at first, and with each "more"
+ * @param {number} [how.part]   rows that are shown at first, and with each "more", more on a high
+ *   screen
  * @param {(element: Element, row: Object) => void} [how.onRow]
  * @param {(row: Object) => Element} [how.detail]  what a row can be opened for
  * @param {() => void} [how.save]  what the button "Save as CSV" does (memsight/csv)
@@ -103,7 +106,8 @@ function lines(row, columns, { detail, onRow }) {
  */
 export function createGrid(how) {
 	const isNarrow = matchMedia("(max-width: 700px)").matches; // rows are cards there
-	const part = Math.min(how.part ?? 50, isNarrow ? 12 : Infinity);
+	const least = Math.max(how.part ?? 50, Math.floor(innerHeight / ROW));
+	const part = isNarrow ? Math.min(how.part ?? 50, 12) : least;
 	const headRow = h("tr");
 	const body = h("tbody");
 	const more = h("div", { class: "grid-more" });

@@ -36,7 +36,8 @@ function drawBreak(context, x, y, theme) {
 	context.stroke();
 }
 
-function shortened(context, text, width) {
+/** As much of a text as fits into so many pixels. */
+export function shortened(context, text, width) {
 	if (context.measureText(text).width <= width)
 		return text;
 	let n = text.length;

@@ -5,7 +5,7 @@
 import { contextOf, frameOf, scaleOf } from "memsight/canvas-frame";
 import { bytes } from "memsight/format";
 import { drawMark } from "memsight/marks";
-import { drawAddresses, drawTime } from "memsight/paint-axes";
+import { drawAddresses, drawTime, shortened } from "memsight/paint-axes";
 
 function drawImage(context, scale, picture, image) {
 	const left = scale.x(picture.from);
@@ -74,8 +74,9 @@ function drawNames(context, scene, scale, frame) {
 		context.lineWidth = 3;
 		context.strokeStyle = theme.block;
 		context.fillStyle = theme.ink;
-		context.strokeText(text, box.left + 5, box.top + 3);
-		context.fillText(text, box.left + 5, box.top + 3);
+		const label = shortened(context, text, box.width - 10);
+		context.strokeText(label, box.left + 5, box.top + 3);
+		context.fillText(label, box.left + 5, box.top + 3);
 		context.restore();
 	}
 }

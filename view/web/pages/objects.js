@@ -39,8 +39,8 @@ function nameCell(row, app) {
 		return oneLine(row.name, siteName(app, row.site, row.name));
 	const name = row.name || `${row.owner}, not known which`;
 	const isSection = row.owner === "global" && name.startsWith("["); // no variable's name
-	const where = [isSection ? "section" : row.owner, row.file ? `in ${fileName(row.file)}`
-		: ""].filter(Boolean).join(" ");
+	const kind = isSection ? "section" : row.name ? row.owner : "";
+	const where = [kind, row.file ? `in ${fileName(row.file)}` : ""].filter(Boolean).join(" ");
 	return oneLine(`${name}, ${where}`, h("span", {}, name), " ",
 		h("span", { class: "muted" }, where));
 }

@@ -4,7 +4,7 @@
  */
 import uPlot from "memsight/vendor/uplot";
 import { gutter, MARGIN } from "memsight/axis";
-import { isKnown } from "memsight/format";
+import { isKnown, moment } from "memsight/format";
 import { categorical } from "memsight/palette";
 import { valueText } from "memsight/units";
 
@@ -21,11 +21,12 @@ export function timeUnit(span) {
 	return units.find(([, ns]) => span >= ns) ?? ["ns", 1];
 }
 
-function timeAxis(theme, [name], isLast) {
+/* Moments as the picture of time x address has them, which stands above it. */
+function timeAxis(theme, ns, isLast) {
 	return { show: isLast, stroke: theme.muted, grid: { stroke: theme.grid, width: 1 },
 		ticks: { stroke: theme.line, size: 4 }, size: isLast ? 32 : 0, space: 64,
-		values: (_, splits) =>
-			splits.map((split) => `${Number(split.toPrecision(10))} ${name}`) };
+		values: (_, splits, _axis, _space, step) =>
+			splits.map((split) => moment(split * ns, step * ns)) };
 }
 
 function valueAxis(theme, unit) {
@@ -83,7 +84,7 @@ export function createChart(root, strip, theme, width) {
 		...common(strip, theme, width),
 		scales: { x: { time: false, range: () => strip.span.map((ns) => ns / size) },
 			y: { range: (_, __, most) => [0, most > 0 ? most * 1.08 : 1] } },
-		axes: [timeAxis(theme, [name], strip.isLast), valueAxis(theme, strip.unit)],
+		axes: [timeAxis(theme, size, strip.isLast), valueAxis(theme, strip.unit)],
 		series: [{ label: "time", value: timeText },
 			...curves.map((curve, i) => seriesOf(curve, i, theme))],
 		bands: curves.some(({ isStacked }) => isStacked) ? bands : [],
@@ -123,7 +124,7 @@ function drawMark(chart, row, { name, time }, theme) {
  * @returns {uPlot}
  */
 export function createLanes(root, strip, theme, width) {
-	const [name, size] = timeUnit(strip.span[1] - strip.span[0]);
+	const [, size] = timeUnit(strip.span[1] - strip.span[0]);
 	const scaled = strip.lanes.rows.map((lane) => ({
 		...lane, start: lane.start / size, end: lane.end / size }));
 	const marks = strip.lanes.marks.map((mark) => ({ ...mark, time: mark.time / size }));
@@ -144,7 +145,7 @@ export function createLanes(root, strip, theme, width) {
 		...common({ ...strip, height: strip.lanes.n * LANE + 12 }, theme, width),
 		scales: { y: { range: [0, 1] },
 			x: { time: false, range: () => strip.span.map((ns) => ns / size) } },
-		axes: [timeAxis(theme, [name], strip.isLast), {
+		axes: [timeAxis(theme, size, strip.isLast), {
 			...valueAxis(theme, ""), grid: { show: false },
 			values: (_, splits) => splits.map(() => "") }],
 		series: [{ label: "time" }, { show: false }],

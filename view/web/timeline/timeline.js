@@ -5,7 +5,7 @@
  * time only.
  */
 import { framed, h } from "memsight/dom";
-import { count, interval } from "memsight/format";
+import { count, interval, plural } from "memsight/format";
 import { createGrid, numberColumn } from "memsight/grid";
 import { createPane } from "memsight/pane";
 import { createBrush } from "memsight/timeline-brush";
@@ -185,12 +185,12 @@ export function create(root, app, { isOverview = false } = {}) {
 		const met = `in the ${count(sums.intervals)} intervals that it meets`;
 		const blocks = absent.includes(NO_BLOCKS) ? [NO_BLOCKS] : [
 			`most live ${valueText(sums.most, "bytes")}`,
-			`${count(sums.allocations)} allocations`, `${count(sums.frees)} frees`];
+			plural(sums.allocations, "allocation"), plural(sums.frees, "free")];
 		pane.foot.textContent = [
 			isAll ? "Whole run" : `Selected ${interval(from, to)}, ${met}`,
 			...(app.processes.length > 1 ? ["all processes"] : []),
 			...blocks,
-			`${count(sums.samples)} samples`, `${count(sums.faults)} page faults`,
+			plural(sums.samples, "sample"), plural(sums.faults, "page fault"),
 			...(isOverview ? [] : absent.filter((text) => text !== NO_BLOCKS)),
 		].join(" · ");
 	}
