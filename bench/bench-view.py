@@ -8,8 +8,8 @@ zoom 150 ms at the 95th percentile, what a click on a page, a row, a head of a c
 the picture asks for 100 ms, 200 MiB of memory. Wall times mean nothing on a busy machine:
 CPU seconds stand beside them. A FILE that is there is used, and kept with its databases.
 
-Where there are chromium and selenium (tests/system/view/browser.py), the clicks are made in it, too:
-until the page has all that it asked for, and has painted it.
+Where there are chromium and selenium (tests/system/view/browser.py), the clicks are made there,
+too: until the page has all that it asked for, and has painted it.
 """
 import importlib.util
 import json
@@ -194,7 +194,8 @@ def measure_page(server, site):
     with browser:
         browser.open(f"{server.address}#page=regions{server.key}")
         browser.until("return document.documentElement.dataset.ready === 'regions'")
-        wanted = [(page, f"page={page}") for page in TABS] + [("object", f"page=object&site={site}")]
+        wanted = [(page, f"page={page}") for page in TABS]
+        wanted.append(("object", f"page=object&site={site}"))
         for is_second in (False, True):
             for page, fragment in wanted:
                 head, whole = browser.driver.execute_async_script(CLICK, fragment, page)

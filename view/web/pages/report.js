@@ -37,16 +37,20 @@ function cellText(write, values) {
 	return values.some(isKnown) ? write(...values) : "-";
 }
 
+function headOf(name) {
+	return name === "rss" ? "RSS" : capital(name);
+}
+
 function numberColumnAt(name, at, [write, more]) {
 	const valuesOf = (row) => row.values.slice(at, at + 1 + more);
-	return { key: String(at), title: capital(name), isNumber: true,
+	return { key: String(at), title: headOf(name), isNumber: true,
 		cell: (row) => cellText(write, valuesOf(row)),
 		order: (row) => valuesOf(row).find(isKnown) ?? null };
 }
 
 function textColumnAt(app, name, at, isName) {
 	const text = (row) => plainText(row.values[at] ?? "-");
-	return { key: String(at), title: capital(name), isWide: isName, order: text,
+	return { key: String(at), title: headOf(name), isWide: isName, order: text,
 		isNumber: false, cell: (row) => (typeof row.values[at] === "string"
 			? oneLine(text(row), siteText(app, row.values[at])) : text(row)) };
 }
