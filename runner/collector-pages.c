@@ -130,6 +130,8 @@ static void look(struct collector *collector, struct image *image, enum trace_pa
 	if (err == 0) {
 		state.record.end_ticks = clock_ticks(collector->clock);
 		state.record.process_id = image->id;
+		image->pages.looked_bytes = state.record.rss_bytes;
+		image->pages.small_bytes = state.small_bytes;
 		state.record.number = ++collector->n_pages;
 		state.record.reason = (uint8_t)reason;
 		write_parts(collector, &state);

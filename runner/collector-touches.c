@@ -30,7 +30,8 @@
 #define PPM		  UINT64_C(1000000)
 #define LEAST_SHARE_PPM	  10000u /* of watched pages are thought to be written, at least */
 #define FIRST_PART	  4u /* of a program's pages are thought to be in use: one in so many */
-#define USUAL_READ_NS	  20u /* for a page of another program's marks, to read or to clear */
+#define USUAL_READ_NS	  20u /* for a page of another program's marks, to read or to clear, ... */
+#define LEAST_READ_NS	  UINT64_C(500000) /* ... and for its mappings */
 #define USUAL_WRITE_NS	  1000u /* where load hides what a first write costs, ... */
 #define USUAL_MARK_NS	  250u /* ... or a mark */
 
@@ -313,37 +314,60 @@ static void follow_first(struct collector *collector, struct image *image)
 	own->forbidden_ticks = 0;
 }
 
+/* Pages of which each may cost a look and a mark: of huge ones few do. */
+static uint64_t small_pages(const struct image *image)
+{
+	const struct image_pages *pages = &image->pages;
+	double part = pages->looked_bytes > pages->small_bytes
+			      ? (double)pages->small_bytes / (double)pages->looked_bytes
+			      : 1;
+
+	return (uint64_t)((double)pages->last_bytes * part) / (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* What is written from now on, unless the budget cannot pay for the look. */
+static int begin_writes(struct collector *collector, struct image *image, uint64_t read_ns)
+{
+	const struct page_share *share = &collector->touches.share;
+	struct page_touches touches = { 0 };
+	struct written written = { 0 };
+	const struct page_clock now = page_clock_read(image->pid);
+	int err;
+
+	if (image->writes.fd < 0 ||
+	    (share->is_strict &&
+	     page_budget_left_ns(&image->budget, share, &now) < image->touches.need_ns + read_ns))
+		return 0;
+	err = page_touches_read(image->pid, &touches);
+	if (err == 0)
+		look_at_writes(collector, image, &touches, &written);
+	page_writes_look_finish(&written.look);
+	page_touches_finish(&touches);
+	return err;
+}
+
 /*
- * The first one. What its marks will cost is not known: a part of what they could, if all pages are
- * touched. With --budget it waits until that may be spent, and twice this look, for clearing and
- * for its end. What it has cost more is paid back before the next one.
+ * The first one. To look at what it will cost would cost as much. So with --budget it waits until
+ * it may spend what clearing and reading so many pages usually take, and a part of the marks that
+ * they could cost. What it has cost more is paid back before the next one.
  */
 static void try_first(struct collector *collector, struct image *image)
 {
 	const struct collector_touches *shared = &collector->touches;
 	struct image_touches *own = &image->touches;
-	bool is_strict = shared->share.is_strict;
-	struct page_touches touches = { 0 };
-	struct written written = { 0 };
-	uint64_t begin_ns = own_time(), n_pages;
-	int err = is_strict || image->writes.fd >= 0 ? page_touches_read(image->pid, &touches) : 0;
+	uint64_t n_pages = small_pages(image), begin_ns = own_time();
+	int err;
 
-	n_pages = touches.marked_bytes / (uint64_t)sysconf(_SC_PAGESIZE);
-	own->read_ns = own_time() - begin_ns;
-	own->need_ns = is_strict ? 2 * own->read_ns + n_pages * shared->mark_ns / FIRST_PART : 0;
-	if (err == 0 && is_allowed(collector, image)) {
-		if (image->writes.fd >= 0)
-			look_at_writes(collector, image, &touches, &written);
+	own->read_ns = LEAST_READ_NS + n_pages * USUAL_READ_NS;
+	if (shared->share.is_strict)
+		own->need_ns = 2 * own->read_ns + n_pages * shared->mark_ns / FIRST_PART;
+	if (!is_allowed(collector, image))
+		return;
+	err = begin_writes(collector, image, own->read_ns);
+	if (err == 0)
 		err = begin_interval(collector, image);
-	} else if (err == 0) {
-		/* This look was in vain: the next one may be dearer and shall not be. */
-		own->need_ns += own->need_ns / 4;
-		own->tried_bytes = touches.resident_bytes;
-	}
-	page_writes_look_finish(&written.look);
-	page_touches_finish(&touches);
-	image->budget.spent_ns += is_strict ? own_time() - begin_ns : 0;
-	if (err == 0 && own->begin_ticks)
+	image->budget.spent_ns += shared->share.is_strict ? own_time() - begin_ns : 0;
+	if (err == 0)
 		follow_first(collector, image);
 	if (err < 0) {
 		page_writes_finish(&image->writes);
@@ -433,22 +457,6 @@ static bool may_share_memory(const struct collector *collector, const struct ima
 	       (order < 0 && errno != ESRCH && age < collector->ticks_per_second / VFORK_SHARE);
 }
 
-/*
- * A program that has grown since the look in vain would be looked at in vain again: twice a look at
- * each page more, and its marks.
- */
-static void foresee(const struct collector *collector, struct image *image)
-{
-	struct image_touches *own = &image->touches;
-	uint64_t now_bytes = image->pages.last_bytes;
-
-	if (own->begin_ticks || own->tried_bytes == 0 || now_bytes <= own->tried_bytes)
-		return;
-	own->need_ns += (now_bytes - own->tried_bytes) / (uint64_t)sysconf(_SC_PAGESIZE) *
-			(2 * USUAL_READ_NS + collector->touches.mark_ns / FIRST_PART);
-	own->tried_bytes = now_bytes;
-}
-
 static void tick_image(struct collector *collector, struct image *image)
 {
 	struct image_touches *touches = &image->touches;
@@ -461,13 +469,10 @@ static void tick_image(struct collector *collector, struct image *image)
 		return;
 	if (image->budget.begin.now_ns == 0)
 		image->budget.begin = page_clock_read(image->pid);
-	foresee(collector, image);
-	if (!is_allowed(collector, image))
-		return;
-	if (touches->begin_ticks)
-		end_interval(collector, image, false);
-	else
+	if (!touches->begin_ticks)
 		try_first(collector, image);
+	else if (is_allowed(collector, image))
+		end_interval(collector, image, false);
 }
 
 void collector_tick_touches(struct collector *collector)
@@ -485,13 +490,8 @@ void collector_end_touches(struct collector *collector, struct image *image)
 	if (!collector->touches.is_on || !own->begin_ticks ||
 	    (own->is_refused && image->writes.fd < 0))
 		return;
-	own->need_ns = collector->touches.share.is_strict ? own->read_ns : 0;
-	if (is_allowed(collector, image)) {
-		end_interval(collector, image, true);
-	} else {
-		own->forbidden_ticks = own->begin_ticks;
-		say_forbidden(collector, image, clock_ticks(collector->clock));
-	}
+	/* What it takes was put by when it began, and its marks are paid for already. */
+	end_interval(collector, image, true);
 	own->begin_ticks = 0;
 	own->next_ns = UINT64_MAX;
 }

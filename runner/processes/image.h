@@ -31,6 +31,8 @@ struct image_thread {
 struct image_pages {
 	uint64_t peak_bytes; /* resident at the last look for a peak */
 	uint64_t last_bytes; /* resident when last asked for */
+	uint64_t looked_bytes; /* resident at the last look, ... */
+	uint64_t small_bytes; /* ... and of these, not in huge pages */
 	uint64_t not_before_ns; /* CLOCK_MONOTONIC: the last look has cost so much */
 	uint64_t cost_ns; /* of the last look */
 	uint64_t spent_ns; /* on all but the one at the end */
@@ -43,7 +45,6 @@ struct image_touches {
 	int table; /* pagemap of the memory whose marks were cleared then; -1: none */
 	uint64_t next_ns; /* CLOCK_MONOTONIC: when this one ends, or a first one is tried */
 	uint64_t need_ns; /* that may then be spent, at least: what that will cost */
-	uint64_t tried_bytes; /* resident when need_ns was found, in vain; 0: it was not */
 	uint64_t forbidden_ticks; /* since then the budget allows none; 0: it does */
 	uint64_t read_ns; /* that reading all marks took the last time */
 	uint64_t writes_begin_ticks; /* all that is watched was protected; 0: nothing was */

@@ -95,6 +95,8 @@ static int put_run(struct look *look, uint64_t first, uint64_t n, unsigned bits)
 	int nodes[N_NODE_PAGES];
 	int err = 0;
 
+	if (has_node && !(bits & TRACE_PAGE_HUGE))
+		look->state->small_bytes += n * look->page_bytes;
 	if (!look->state->record.has_nodes || !has_node)
 		return put_run_of_node(look, first, n, bits, 0);
 	while (err == 0 && n > 0) {

@@ -25,6 +25,7 @@ struct page_state {
 	size_t n_runs_allocated;
 	char *maps;
 	size_t n_map_bytes;
+	uint64_t small_bytes; /* resident, and not known to be huge */
 };
 
 /* What is asked beside. */

@@ -106,6 +106,23 @@ START_TEST(the_clock_of_a_process_goes_on)
 }
 END_TEST
 
+START_TEST(what_pages_cost_is_that_of_whole_chunks)
+{
+	const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE), n_bytes = 200 * page_bytes;
+	char *memory = calloc(1, n_bytes);
+
+	ck_assert_ptr_nonnull(memory);
+	ck_assert_uint_gt(page_sweep_ns(memory, 200, page_bytes, false), 0);
+	for (size_t i = 0; i < 200; i++)
+		ck_assert_int_eq(memory[i * page_bytes], 0);
+	ck_assert_uint_gt(page_sweep_ns(memory, 200, page_bytes, true), 0);
+	for (size_t i = 0; i < 200; i++)
+		ck_assert_int_eq(memory[i * page_bytes], i < 3 * PAGE_SWEEP_PAGES);
+	ck_assert_uint_eq(page_sweep_ns(memory, PAGE_SWEEP_PAGES - 1, page_bytes, true), 0);
+	free(memory);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("page-budget");
@@ -116,6 +133,7 @@ int main(void)
 	tcase_add_test(tcase, time_of_a_year_does_not_overflow);
 	tcase_add_test(tcase, a_process_that_waits_most_of_the_time_gets_its_turn);
 	tcase_add_test(tcase, the_clock_of_a_process_goes_on);
+	tcase_add_test(tcase, what_pages_cost_is_that_of_whole_chunks);
 	suite_add_tcase(suite, tcase);
 	return suite_run(suite);
 }
