@@ -80,11 +80,15 @@ def sums(memsight, folder):
         trace = os.path.join(folder, name + ".mst")
         record(memsight, trace, ["--pages", "50ms", "-s", "none"], command,
                JAVA if name == "java" else None)
-        rows = ask(memsight, trace, "SELECT count(*), max(rss) >> 20, max(1.0 * max(0, resident -"
-                   " hugetlb - max(rss, rss_after), min(rss, rss_after) - resident + hugetlb) /"
-                   " rss) FROM page_snapshot WHERE rss > 1000000")
+        # Beside load a look may be interrupted, and memory come and go between its two VmRSS.
+        off = ("max(0, resident - hugetlb - max(rss, rss_after), min(rss, rss_after) - resident +"
+               " hugetlb) * 1.0 / rss")
+        rows = ask(memsight, trace, f"SELECT count(*), max(rss) >> 20, max({off}), sum({off} >"
+                   " 0.01), (SELECT (end_ns - time_ns) / 1000000 FROM page_snapshot WHERE rss >"
+                   f" 1000000 ORDER BY {off} DESC LIMIT 1) FROM page_snapshot WHERE rss > 1000000")
         n, most, worst = int(rows[0][0]), int(rows[0][1]), float(rows[0][2])
-        print(f"{name}: {n} looks, VmRSS up to {most} MiB, sum off by {100 * worst:.2f} % at most")
+        print(f"{name}: {n} looks, VmRSS up to {most} MiB, sum off by {100 * worst:.2f} % at most"
+              f" (in a look of {rows[0][4]} ms), by more than 1 % in {rows[0][3]}", flush=True)
         is_good = is_good and worst <= 0.01
     return is_good
 
@@ -293,6 +297,7 @@ C_INC = -I../common
 UCC = gcc
 BINDIR = ../bin
 RAND = randdp
+WTIME = wtime.c
 """
 
 

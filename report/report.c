@@ -336,8 +336,8 @@ const struct report reports[] = {
 		.title = "How much of the time so much memory would have held what was touched",
 		.nothing = "No touched pages were recorded: record --source pages (if it was, see "
 			   "--losses).",
-		.note = "memory: in tenths of the most that was resident; interval, in 1s, 10s,"
-			" 60s: of the time that was seen, in windows of that length in which"
+		.note = "memory: a share of the most that was resident; interval, 1s, 10s, 60s:"
+			" of the time that was seen, in windows of that length in which"
 			" certainly no more than this memory was touched; most: in which that is"
 			" possible (what several intervals touch may be the same pages or not);"
 			" \"-\": the recording has no such window",

@@ -55,10 +55,10 @@ const char report_working_set_curve_sql[] = WINDOWS
 	", tenth(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM tenth WHERE n < 10),"
 	" given AS (SELECT process AS given_to, n, max(resident) AS whole, max(resident) * n / 10"
 	"  AS memory FROM window, tenth GROUP BY process, n)"
-	" SELECT memory, n / 10.0 AS \"of resident\", " FIT("0", "most") " AS interval, "
-	FIT("1000000000", "most") " AS in_1s, " FIT("1000000000", "least") " AS in_1s_most, "
-	FIT("10000000000", "most") " AS in_10s, " FIT("10000000000", "least") " AS in_10s_most, "
-	FIT("60000000000", "most") " AS in_60s, " FIT("60000000000", "least") " AS in_60s_most,"
+	" SELECT memory, n / 10.0 AS share, " FIT("0", "most") " AS interval, "
+	FIT("1000000000", "most") " AS \"1s\", " FIT("1000000000", "least") " AS \"1s_most\", "
+	FIT("10000000000", "most") " AS \"10s\", " FIT("10000000000", "least") " AS \"10s_most\", "
+	FIT("60000000000", "most") " AS \"60s\", " FIT("60000000000", "least") " AS \"60s_most\","
 	" pid AS process FROM given JOIN window ON process = given_to JOIN process ON process.id ="
 	" given_to GROUP BY given_to, n ORDER BY whole DESC, pid, n LIMIT :limit";
 

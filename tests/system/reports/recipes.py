@@ -151,7 +151,8 @@ def check_all_have_one():
 def check_pages():
     """Touched and written pages of a program that leaves 16 MiB alone for 1.5 s."""
     lazy = 'my $x = "a" x (1 << 24); select undef, undef, undef, 1.5; print length $x'
-    db = whole.Recording(MEMSIGHT, ["perl", "-e", lazy], ["-q", "--source", "pages"])
+    db = whole.Recording(MEMSIGHT, ["perl", "-e", lazy],
+                         ["-q", "--source", "pages", "--pages", "100ms"])
     for name in ["working-set", "working-set-curve", "untouched", "written", "cold-for"]:
         option = OPTIONS.get(name, ["--" + name])
         rows = json.loads(whole.run([MEMSIGHT, "report", db.path, *option, "--format", "json"]))
@@ -159,6 +160,13 @@ def check_pages():
             json_schema.check_report(checks, rows, name)
         else:  # no rights, or an older kernel
             print(f"not checked: {name}, of which there is nothing here")
+    cells = json.loads(
+        whole.run([MEMSIGHT, "report", db.path, "--heatmap", "--format", "json"]))
+    json_schema.check_report(checks, cells, "heatmap")
+    n_untouched = db.one("SELECT count(*) FROM page_run WHERE kind = 'anonymous' AND touched = 0"
+                         " AND size > 1 << 24")
+    checks.that(not n_untouched or any((cell["untouched"] or 0) > 0.5 for cell in cells),
+                "the string that is left alone is not in the picture")
 
 
 def main():
