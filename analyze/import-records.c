@@ -10,6 +10,7 @@
 #include "common/shell-quote.h"
 #include "schemas/ring.h"
 #include "store/database.h"
+#include "trace/cut.h"
 
 static char *import_text(const char *bytes, size_t n_bytes)
 {
@@ -240,6 +241,8 @@ static int on_fact(struct import *import, const struct trace_record *record)
 		memory_set_minimum(import->memory, strtoull(value, NULL, 10));
 	if (strcmp(key, "memsight.heap_min_bytes") == 0)
 		memory_set_heap_minimum(import->memory, strtoull(value, NULL, 10));
+	if (strcmp(key, TRACE_CUT_FACT_SPAN) == 0)
+		samples_note_cut(import->samples);
 	if (strcmp(key, "memsight.heap_spill") == 0 && strcmp(value, "yes") == 0)
 		memory_set_spill(import->memory);
 	return db_run(import->db,

@@ -328,6 +328,9 @@ static void say_summary(const struct run_summary *summary, const struct run_opti
 		cmd_warn("the program waited %.1f ms for the recorder "
 			 "(a larger --buffer-size helps)",
 			 (double)summary->wait_ns / 1e6);
+	if (summary->n_cut_off)
+		cmd_warn("--last %s: %s earlier events are not in the trace; what lived then is",
+			 run->last, grouped(summary->n_cut_off, events));
 	if (summary->n_below_min)
 		cmd_warn("%s blocks below --min-size were counted, not recorded",
 			 grouped(summary->n_below_min, events));

@@ -102,3 +102,45 @@ int io_open_unnamed(const char *folder)
 	unlink(path);
 	return fd;
 }
+
+#define COPY_BYTES (1u << 20)
+
+/* By read and write, where the kernel cannot copy between these two files. */
+static int copy_plainly(int from_fd, off_t from, int to_fd, off_t to, uint64_t n_bytes)
+{
+	auto_free char *buffer = malloc(COPY_BYTES);
+
+	if (!buffer)
+		return -ENOMEM;
+	while (n_bytes > 0) {
+		ssize_t n =
+			pread(from_fd, buffer, n_bytes < COPY_BYTES ? n_bytes : COPY_BYTES, from);
+
+		if (n > 0)
+			n = pwrite(to_fd, buffer, (size_t)n, to);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		from += n;
+		to += n;
+		n_bytes -= (uint64_t)n;
+	}
+	return 0;
+}
+
+int io_copy_range(int from_fd, uint64_t from, int to_fd, uint64_t to, uint64_t n_bytes)
+{
+	off_t at = (off_t)from, to_at = (off_t)to;
+
+	while (n_bytes > 0) {
+		ssize_t n = copy_file_range(from_fd, &at, to_fd, &to_at, n_bytes, 0);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return copy_plainly(from_fd, at, to_fd, to_at, n_bytes);
+		n_bytes -= (uint64_t)n;
+	}
+	return 0;
+}

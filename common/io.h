@@ -1,5 +1,6 @@
 #pragma once
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /*
@@ -26,3 +27,10 @@ int io_read_file(const char *path, size_t max_bytes, char **ret_text, size_t *re
  * loses its name at once. Returns the descriptor or a negative errno.
  */
 int io_open_unnamed(const char *folder);
+
+/*
+ * Copy bytes from one file to another, each from an offset of its own on; neither is moved in. By
+ * reference where the file system can. Returns 0, or a negative errno (-EIO: there are not so
+ * many).
+ */
+int io_copy_range(int from_fd, uint64_t from, int to_fd, uint64_t to, uint64_t n_bytes);

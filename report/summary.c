@@ -624,6 +624,25 @@ static void write_windows(FILE *out, sqlite3 *db, int64_t run)
 		fprintf(out, "windows      %s\n", line);
 }
 
+/* "dropped      1,234 events and 5 samples before 2.1 s (--last 30s): what lived then is here" */
+static void write_dropped(FILE *out, sqlite3 *db, int64_t run)
+{
+	auto_free char *line = report_sql_text(
+		db,
+		"SELECT printf('%,d events and %,d samples%s (--last %s): what lived then is here',"
+		" CAST(events.value AS INTEGER), CAST(samples.value AS INTEGER), coalesce((SELECT"
+		" printf(' before %.2f s', start_ns / 1e9) FROM window WHERE run_id = :run AND"
+		" number = 1 AND cause LIKE 'last %'), ''), span.value) FROM fact AS span JOIN fact"
+		" AS events ON events.run_id = :run AND events.key = 'memsight.dropped_events'"
+		" JOIN fact AS samples ON samples.run_id = :run AND samples.key ="
+		" 'memsight.dropped_samples' WHERE span.run_id = :run AND span.key ="
+		" 'memsight.last'",
+		run);
+
+	if (line)
+		fprintf(out, "dropped      %s\n", line);
+}
+
 /*
  * Where the blocks lay; spilled ones stand apart, for they are not where the run wanted them. What
  * samples leave unresolved is told for the heap as a whole: of several kinds each may have all of
@@ -740,6 +759,7 @@ int report_summary_write(FILE *out, sqlite3 *db, const struct report_request *re
 	write_owners(out, db, request->run_id, TRACE_ROLE_WINDOW);
 	write_owners(out, db, request->run_id, TRACE_ROLE_STALL);
 	write_windows(out, db, request->run_id);
+	write_dropped(out, db, request->run_id);
 	write_notes(out, db, request->run_id);
 	int r = report_objects_write(out, db, request);
 	if (r == 0)

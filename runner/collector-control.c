@@ -98,6 +98,18 @@ static void begin_window(struct collector *collector, uint64_t ticks, const char
 	store_window(collector, 0);
 }
 
+void collector_number_cut(struct collector *collector, uint64_t ticks, bool has_windows)
+{
+	struct collector_control *control = &collector->control;
+
+	if (has_windows || control->window > 1)
+		return;
+	control->window = 1; /* as trace_cut() has written it */
+	control->window_ticks = ticks;
+	snprintf(control->cause, sizeof(control->cause), TRACE_CUT_CAUSE "%s",
+		 collector->options->last);
+}
+
 static void switch_on(struct collector *collector, const char *cause)
 {
 	pool_order(collector->pool);

@@ -52,12 +52,15 @@ static void collector_wait_for_room(struct collector *collector)
 {
 	uint64_t wait_ns = 2 * collector->retry_wait_ns;
 
+	collector->last.is_full = collector->last.is_on; /* less is kept */
 	if (collector->retry_wait_ns == 0) {
 		wait_ns = FIRST_RETRY_NS;
-		collector_warn(collector,
-			       "no space left on device for %s: what is recorded waits in memory, "
-			       "at most %u MiB, until there is",
-			       collector->output->path, (unsigned)(hold_bytes(collector) >> 20));
+		if (!collector->last.is_on)
+			collector_warn(
+				collector,
+				"no space left on device for %s: what is recorded waits in memory, "
+				"at most %u MiB, until there is",
+				collector->output->path, (unsigned)(hold_bytes(collector) >> 20));
 	}
 	collector->retry_wait_ns = wait_ns < MAX_RETRY_NS ? wait_ns : MAX_RETRY_NS;
 	collector->retry_ns = collector->now_ns + collector->retry_wait_ns;
@@ -142,6 +145,7 @@ int collector_commit(struct collector *collector)
 	case 0:
 		collector->retry_ns = 0;
 		collector->retry_wait_ns = 0;
+		collector->last.has_saved = true;
 		return 0;
 	case EAGAIN:
 		collector_wait_for_room(collector);

@@ -118,6 +118,7 @@ int collector_end(struct collector *collector)
 	ticks = clock_ticks(collector->clock);
 	watches_end(&collector->watches, ticks);
 	tracker_finish(&collector->tracker, ticks);
+	collector_settle_last(collector);
 	/* The last events: what of them has no room is counted below. */
 	trace_writer_hold(collector->writer, 0);
 	if (collector->tracker.n_signal_stops)
@@ -126,6 +127,7 @@ int collector_end(struct collector *collector)
 			"--source signal: a program uses the signal SIGRTMAX-3 itself; it was "
 			"not sampled from there on");
 	collector_commit(collector);
+	collector_end_last(collector);
 	facts.ticks = ticks;
 	run_facts(write_end_fact, &facts);
 	collector->last_pair = clock_pair_read(collector->clock);

@@ -414,6 +414,7 @@ static int do_timed_work(struct collector *collector)
 	collector_tick_touches(collector);
 	if (collector->now_ns >= collector->next_second_ns)
 		each_second(collector);
+	collector_tick_last(collector);
 	if (collector->now_ns < collector->retry_ns)
 		return 0;
 	err = collector_check_room(collector);

@@ -11,6 +11,7 @@
 #include "common/clock.h"
 #include "pmu/count.h"
 #include "runner/attach/attacher.h"
+#include "runner/control/disk-sync.h"
 #include "runner/control/live-totals.h"
 #include "runner/control/plan.h"
 #include "runner/control/snapshot.h"
@@ -25,6 +26,7 @@
 #include "runner/run.h"
 #include "runner/sampling/sampling.h"
 #include "runner/watch/watch.h"
+#include "trace/cut.h"
 #include "trace/writer.h"
 
 #define COLLECTOR_MAX_CONNECTIONS 64
@@ -83,6 +85,38 @@ struct collector_triggers {
 	const char *fired; /* the condition that is being answered */
 };
 
+/* --last; runner/collector-last.c. */
+struct collector_last {
+	bool is_on;
+	uint64_t span_ns; /* that is kept; 0: by its size */
+	uint64_t span_bytes;
+	uint64_t most_bytes; /* of it, since the disk was full; 0: any number */
+	uint64_t cut_ticks; /* the trace begins there */
+	uint64_t base_bytes; /* of it, for what lived then */
+	uint64_t n_dropped; /* events before it */
+	uint64_t retry_ns; /* CLOCK_MONOTONIC: no cut before */
+	bool has_failed; /* the last one has, and that is said */
+	bool is_full; /* for want of room; or the trace has none */
+	bool has_saved; /* a segment, since the disk was asked to keep it */
+	bool has_sync;
+	struct disk_sync sync;
+	/* The cut that is under way: */
+	bool is_running;
+	_Atomic bool is_done;
+	_Atomic uint64_t committed_bytes; /* of the trace so far */
+	pthread_t thread;
+	struct trace_writer_cut cut;
+	struct trace_commit commit;
+	const char *span;
+	int source_fd; /* the trace */
+	int fd; /* what takes its place */
+	char path[PATH_MAX];
+	bool is_named; /* path is there */
+	uint64_t copied; /* up to this place of the trace */
+	struct trace_cut_result result;
+	int error;
+};
+
 struct collector {
 	/* The caller's: */
 	const struct run_options *options;
@@ -105,6 +139,7 @@ struct collector {
 	struct collector_control control;
 	struct live_totals *totals; /* NULL: nobody asks */
 	struct collector_triggers triggers;
+	struct collector_last last;
 	enum ring_clock clock;
 	struct clock_pair first_pair;
 	struct clock_pair last_pair;
@@ -297,6 +332,20 @@ int collector_begin_totals(struct collector *collector);
 void collector_tick_totals(struct collector *collector);
 /* Recording ends: commands that wait are run. */
 void collector_end_totals(struct collector *collector);
+/*
+ * collector-last.c. Read --last: 0, or -EINVAL with one line in message.
+ */
+int collector_last_check(const struct run_options *options, char *message, size_t n_bytes);
+/* The trace begins: from here on only its end is kept, where that is asked for. */
+void collector_begin_last(struct collector *collector);
+/* After a commit, or in between: what is too old is cut off, in a thread. */
+void collector_tick_last(struct collector *collector);
+/* The end: what waits for room gets it. */
+void collector_settle_last(struct collector *collector);
+/* All is committed: cut off what is too old. */
+void collector_end_last(struct collector *collector);
+/* collector-control.c. The trace begins at ticks now; where it has no windows that is the first. */
+void collector_number_cut(struct collector *collector, uint64_t ticks, bool has_windows);
 /*
  * A connection says something to the recorder. -ENOMSG: it is a program; -EAGAIN: nothing yet; else
  * it is done with.

@@ -137,6 +137,7 @@ static void summarize(struct run *run)
 	/* The trace's own end may have had no room either. */
 	summary->n_losses = tracker->n_losses + totals->n_dropped_events +
 			    totals->n_dropped_samples - collector->n_dropped;
+	summary->n_cut_off = collector->last.n_dropped;
 	summary->n_below_min = tracker->n_below_min;
 	summary->wait_ns = tracker->wait_ns;
 	summary->file_bytes = trace_writer_file_bytes(run->writer);
@@ -190,6 +191,8 @@ int run_check(const struct run_options *options, char *message, size_t n_bytes)
 		err = collector_control_check(options, NULL, message, n_bytes);
 	if (err == 0)
 		err = collector_triggers_check(options, &triggers, triggers_message);
+	if (err == 0)
+		err = collector_last_check(options, message, n_bytes);
 	if (err < 0 && triggers_message[0])
 		snprintf(message, n_bytes, "%s", triggers_message);
 	int n = err == 0 && options->counters ? snprintf(message, n_bytes, "--counters: ") : 0;
@@ -209,7 +212,10 @@ int run_record(const struct run_options *options, const struct run_observer *obs
 		.pool = POOL_CLOSED,
 		.launch = LAUNCH_CLOSED,
 		.output = OUTPUT_CLOSED,
-		.collector = { .epoll_fd = -1, .pulse = PULSE_CLOSED, .control.notify_fd = -1 },
+		.collector = { .epoll_fd = -1,
+			       .pulse = PULSE_CLOSED,
+			       .control.notify_fd = -1,
+			       .last = { .fd = -1, .source_fd = -1 } },
 		.signal_fd = -1,
 	};
 	int err;

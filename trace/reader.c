@@ -51,14 +51,21 @@ static int read_header(struct trace_reader *reader)
 int trace_reader_open(const char *path, struct trace_reader **ret_reader)
 {
 	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
+
+	return fd < 0 ? -errno : trace_reader_open_fd(fd, ret_reader);
+}
+
+int trace_reader_open_fd(int fd, struct trace_reader **ret_reader)
+{
+	auto_close int own_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (own_fd < 0)
 		return -errno;
 
 	struct trace_reader *reader = calloc(1, sizeof(*reader));
 	if (!reader)
 		return -ENOMEM;
 
-	reader->window.fd = steal_fd(&fd);
+	reader->window.fd = steal_fd(&own_fd);
 	reader->search_budget_bytes = SEARCH_BUDGET_BYTES;
 	reader->zstd = ZSTD_createDCtx();
 	int r = reader->zstd ? read_header(reader) : -ENOMEM;

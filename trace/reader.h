@@ -19,6 +19,9 @@ struct trace_reader;
  */
 int trace_reader_open(const char *path, struct trace_reader **ret_reader);
 
+/* The same of a file that is open; the descriptor stays the caller's, and is not moved in. */
+int trace_reader_open_fd(int fd, struct trace_reader **ret_reader);
+
 /* For a message: the version of a file's format, of whichever trace_reader_open() refused. */
 int trace_reader_version(const char *path, unsigned *ret_major, unsigned *ret_minor);
 

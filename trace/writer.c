@@ -155,6 +155,59 @@ int trace_writer_branch(const struct trace_writer *writer, int fd, struct trace_
 	return 0;
 }
 
+int trace_writer_find_cut(const struct trace_writer *writer, uint64_t ticks, uint64_t n_bytes,
+			  struct trace_writer_cut *ret_cut)
+{
+	const struct trace_index_entry *entries = writer->index.entries;
+
+	/* The first one is what was left by the last cut. */
+	for (uint32_t i = writer->index.n_entries; i-- > 2;) {
+		if (ticks ? entries[i - 1].commit_ticks > ticks
+			  : writer->file_bytes - entries[i].offset < n_bytes)
+			continue;
+		*ret_cut = (struct trace_writer_cut){
+			.offset = entries[i].offset,
+			.ticks = entries[i - 1].commit_ticks,
+		};
+		return 0;
+	}
+	return -ENOENT;
+}
+
+int trace_writer_move(struct trace_writer *writer, int fd, const struct trace_writer_cut *cut,
+		      const struct trace_index_entry *first)
+{
+	uint64_t shift = first->offset - cut->offset; /* modulo 2^64 */
+	struct trace_index moved = { 0 };
+	struct trace_index_entry entry = *first;
+	int r = trace_index_reserve(&moved);
+
+	entry.offset = sizeof(struct trace_file_header);
+	entry.commit_ticks = cut->ticks;
+	if (r == 0)
+		trace_index_add(&moved, &entry);
+	for (uint32_t i = 0; r == 0 && i < writer->index.n_entries; i++) {
+		entry = writer->index.entries[i];
+		if (entry.offset < cut->offset)
+			continue;
+		entry.offset += shift;
+		r = trace_index_reserve(&moved);
+		if (r == 0)
+			trace_index_add(&moved, &entry);
+	}
+	if (r < 0) {
+		trace_index_finish(&moved);
+		return r;
+	}
+	close(writer->fd);
+	writer->fd = fd;
+	writer->file_bytes += shift;
+	writer->totals.n_segments = moved.n_entries;
+	trace_index_finish(&writer->index);
+	writer->index = moved;
+	return 0;
+}
+
 struct trace_writer *trace_writer_close(struct trace_writer *writer)
 {
 	if (!writer)

@@ -125,6 +125,28 @@ int trace_writer_finish(struct trace_writer *writer, const struct trace_commit *
 int trace_writer_branch(const struct trace_writer *writer, int fd,
 			struct trace_writer **ret_branch);
 
+/* Where a trace may be cut. */
+struct trace_writer_cut {
+	uint64_t offset; /* of the first segment that stays */
+	uint64_t ticks; /* T of the one before */
+};
+
+/*
+ * Where to cut so that all from `ticks' on stays, or (ticks 0) the last n_bytes of the file; the
+ * next place before it that ends a segment. -ENOENT: there is none behind the first segment.
+ */
+int trace_writer_find_cut(const struct trace_writer *writer, uint64_t ticks, uint64_t n_bytes,
+			  struct trace_writer_cut *ret_cut);
+
+/*
+ * Go on in another file: its first segment, up to first->offset bytes with so many events and
+ * samples, takes the place of all before cut->offset, and what follows there was copied behind it
+ * by the caller. The writer owns fd from here on, and closes the one that it had. Returns 0, or
+ * -ENOMEM with all as it was.
+ */
+int trace_writer_move(struct trace_writer *writer, int fd, const struct trace_writer_cut *cut,
+		      const struct trace_index_entry *first);
+
 /* What was given to the writer and what became of it. */
 struct trace_writer_totals {
 	uint64_t n_events; /* given */

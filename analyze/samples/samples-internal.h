@@ -86,6 +86,7 @@ struct sample_code {
 #define SAMPLE_CODES 8192u /* a power of two */
 
 struct samples {
+	bool is_cut; /* samples of before were left out, which ledgers count */
 	struct sample_context context;
 	struct sample_code *codes; /* SAMPLE_CODES of them, by a hash of ip */
 	struct code_store *code;

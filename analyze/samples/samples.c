@@ -124,6 +124,11 @@ int samples_page_nodes(struct samples *samples, const struct trace_page_nodes *r
 	return r;
 }
 
+void samples_note_cut(struct samples *samples)
+{
+	samples->is_cut = true;
+}
+
 void samples_end_segment(struct samples *samples)
 {
 	key_map_finish(&samples->nodes);

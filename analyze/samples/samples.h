@@ -97,6 +97,9 @@ int samples_page_nodes(struct samples *samples, const struct trace_page_nodes *r
 /* A segment has been read: what was told of its faults is done with. */
 void samples_end_segment(struct samples *samples);
 
+/* The begin of the trace was cut off (record --last); ledgers and CPU times are of all of it. */
+void samples_note_cut(struct samples *samples);
+
 /* What the recorder counted of a source. 0, or -EBADMSG for a source that nobody told. */
 int samples_source_ledger(struct samples *samples, const struct trace_source_ledger *record);
 

@@ -158,13 +158,33 @@ static double unsampled_of(const struct samples *samples, const struct sample_so
 	return source->has_run ? sample_ledger_missing(counts.unit, &times) : -1;
 }
 
+/*
+ * The program's CPU time is that of the whole run. Where its begin was cut off, as much is missing
+ * of the rest as of the whole: the ledger has all samples that were ever taken.
+ */
+static double unsampled_of_rest(const struct samples *samples, const struct sample_source *source,
+				double user_ns, double system_ns)
+{
+	const struct sample_row_counts counts =
+		sample_rows_counts(samples->rows, (uint32_t)source->row);
+	double part = source->ledger.n_taken
+			      ? (double)counts.n_samples / (double)source->ledger.n_taken
+			      : 0;
+	double ns = part > 0 ? unsampled_of(samples, source, user_ns * part, system_ns * part) : -1;
+
+	return part <= 1 ? ns : -1;
+}
+
 int sample_ledger_unsampled(const struct samples *samples, int64_t user_ns, int64_t system_ns)
 {
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < samples->n_sources; i++) {
 		const struct sample_source *source = &samples->sources[i];
-		double ns = unsampled_of(samples, source, (double)user_ns, (double)system_ns);
+		double ns = samples->is_cut ? unsampled_of_rest(samples, source, (double)user_ns,
+								(double)system_ns)
+					    : unsampled_of(samples, source, (double)user_ns,
+							   (double)system_ns);
 
 		if (ns >= 0)
 			r = db_run(samples->context.db,

@@ -105,6 +105,7 @@ struct run_options record_options_of(const struct option_set *options)
 		.watch_rate = watch_rate(options),
 		.windows = option_texts(options, OPTION_WINDOWS),
 		.start_after = option_text(options, OPTION_START_AFTER),
+		.last = option_text(options, OPTION_LAST),
 		.live_totals = option_flag(options, OPTION_LIVE_TOTALS),
 		.old_after = option_text(options, OPTION_OLD_AFTER),
 		.triggers = option_texts(options, OPTION_TRIGGER),

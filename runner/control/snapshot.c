@@ -4,17 +4,14 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <linux/fs.h>
-
 #include "common/atomic-file.h"
 #include "common/cleanup.h"
+#include "common/io.h"
 #include "common/worker-thread.h"
 
-#define COPY_BYTES	      (1u << 20)
 #define SNAPSHOT_TRACE_SUFFIX ".mst"
 #define SNAPSHOT_MAX_NUMBER   1000000u
 
@@ -95,51 +92,11 @@ static int publish(struct snapshot *snapshot)
 	return err;
 }
 
-/* By read and write, where the kernel cannot copy between these two files. */
-static int copy_plainly(const struct snapshot *snapshot, off_t at)
-{
-	auto_free char *buffer = malloc(COPY_BYTES);
-
-	if (!buffer)
-		return -ENOMEM;
-	while ((uint64_t)at < snapshot->n_bytes) {
-		uint64_t left = snapshot->n_bytes - (uint64_t)at;
-		ssize_t n = pread(snapshot->source_fd, buffer,
-				  left < COPY_BYTES ? left : COPY_BYTES, at);
-
-		if (n > 0)
-			n = pwrite(snapshot->fd, buffer, (size_t)n, at);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -EIO;
-		at += n;
-	}
-	return 0;
-}
-
-/* copy_file_range(2) shares blocks where it can. */
-static int copy(const struct snapshot *snapshot)
-{
-	off_t from = 0, to = 0;
-
-	while ((uint64_t)to < snapshot->n_bytes) {
-		ssize_t n = copy_file_range(snapshot->source_fd, &from, snapshot->fd, &to,
-					    snapshot->n_bytes - (uint64_t)to, 0);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return copy_plainly(snapshot, to);
-	}
-	return 0;
-}
-
 static void *run(void *context)
 {
 	struct snapshot *snapshot = context;
 	uint64_t one = 1;
-	int r = copy(snapshot);
+	int r = io_copy_range(snapshot->source_fd, 0, snapshot->fd, 0, snapshot->n_bytes);
 
 	if (r == 0)
 		r = publish(snapshot);

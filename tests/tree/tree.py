@@ -10,8 +10,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 MAY_INCLUDE = {
     "schemas": "",
     "common": "",
-    "trace": "common",
     "perf": "common",
+    "trace": "common perf",
     "pmu": "common perf pmu/catalogue pmu/sources",
     "pmu/catalogue": "common pmu",
     "pmu/sources": "common perf pmu pmu/catalogue",

@@ -1,0 +1,356 @@
+/*
+ * --last: of the trace only the end is kept. When it holds half as much again, a thread writes the
+ * trace anew without its begin (trace/cut.h), beside it and below no name; then it takes the
+ * trace's place and its name at once. So what lies on the disk is a whole trace at any time.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/human-number.h"
+#include "common/io.h"
+#include "common/parse.h"
+#include "common/worker-thread.h"
+#include "runner/collector.h"
+#include "trace/cut.h"
+
+#define CUT_SUFFIX     "-cut"
+#define SMALLEST_BYTES (64u << 10)
+#define REST_BYTES     (1u << 20) /* that the collector copies itself, at the end */
+#define RETRY_NS       UINT64_C(1000000000)
+#define CUT_NICE       10
+
+int collector_last_check(const struct run_options *options, char *message, size_t n_bytes)
+{
+	int64_t span_ns = 0;
+	uint64_t size = 0;
+	const char *why = NULL;
+
+	if (!options->last)
+		return 0;
+	if (parse_duration(options->last, &span_ns) < 0 && parse_size(options->last, &size) < 0)
+		why = "is neither a time, such as 30s, nor a size, such as 200M";
+	else if (size == 0 && span_ns < 100000000)
+		why = "is too short: the least is 100ms";
+	else if (span_ns == 0 && size < SMALLEST_BYTES)
+		why = "is too small: the least is 64K";
+	else if (options->max_bytes)
+		why = "and --max-size cannot be had together: --last already bounds the trace";
+	if (!why)
+		return 0;
+	snprintf(message, n_bytes, "--last: '%.40s' %s", options->last, why);
+	return -EINVAL;
+}
+
+void collector_begin_last(struct collector *collector)
+{
+	struct collector_last *last = &collector->last;
+	int64_t span_ns;
+
+	if (!collector->options->last)
+		return;
+	/* It was checked before. */
+	last->is_on = true;
+	last->cut_ticks = collector->first_pair.ticks;
+	if (parse_duration(collector->options->last, &span_ns) == 0)
+		last->span_ns = (uint64_t)span_ns;
+	else
+		parse_size(collector->options->last, &last->span_bytes);
+	last->has_sync = disk_sync_start(&last->sync) == 0;
+}
+
+static uint64_t ticks_of(const struct collector *collector, uint64_t ns)
+{
+	return (uint64_t)((double)ns * (double)collector->ticks_per_second / 1e9);
+}
+
+/* Where the trace is to begin, if there is so much of it. */
+static int find_cut(const struct collector *collector, struct trace_writer_cut *ret_cut)
+{
+	const struct collector_last *last = &collector->last;
+	uint64_t span = ticks_of(collector, last->span_ns);
+	struct trace_writer_cut by_time = { 0 }, by_size = { 0 };
+	uint64_t most = last->span_bytes;
+
+	if (last->most_bytes && (most == 0 || last->most_bytes < most))
+		most = last->most_bytes;
+	if (span && collector->committed_ticks > last->cut_ticks + span)
+		trace_writer_find_cut(collector->writer, collector->committed_ticks - span, 0,
+				      &by_time);
+	if (most && trace_writer_file_bytes(collector->writer) > last->base_bytes + most)
+		trace_writer_find_cut(collector->writer, 0, most, &by_size);
+	*ret_cut = by_time.offset > by_size.offset ? by_time : by_size;
+	return ret_cut->offset ? 0 : -ENOENT;
+}
+
+/* There is half as much again. */
+static bool is_due(const struct collector *collector)
+{
+	const struct collector_last *last = &collector->last;
+	uint64_t span = ticks_of(collector, last->span_ns);
+	uint64_t bytes = trace_writer_file_bytes(collector->writer) - last->base_bytes;
+
+	return (span && collector->committed_ticks > last->cut_ticks + span + span / 2) ||
+	       (last->span_bytes && bytes > last->span_bytes + last->span_bytes / 2) ||
+	       (last->most_bytes && bytes > last->most_bytes + last->most_bytes / 2);
+}
+
+/* ---- The new file ---- */
+
+/* Without a name where that can be given later: then a recorder that is killed leaves nothing. */
+static int open_file(struct collector_last *last, const char *trace)
+{
+	char folder[PATH_MAX];
+	int n = snprintf(last->path, sizeof(last->path), "%s" CUT_SUFFIX, trace);
+
+	if (n >= (int)sizeof(last->path))
+		return -ENAMETOOLONG;
+	snprintf(folder, sizeof(folder), "%s", trace);
+	last->is_named = false;
+	last->fd = open(dirname(folder), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (last->fd >= 0)
+		return 0;
+	last->fd = open(last->path, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	last->is_named = last->fd >= 0;
+	return last->fd < 0 ? -errno : 0;
+}
+
+/* It takes the name of the trace, which is locked as that was. */
+static int take_name(struct collector_last *last, const char *trace)
+{
+	char own[64];
+
+	flock(last->fd, LOCK_EX | LOCK_NB);
+	snprintf(own, sizeof(own), "/proc/self/fd/%d", last->fd);
+	if (!last->is_named) {
+		unlink(last->path);
+		if (linkat(AT_FDCWD, own, AT_FDCWD, last->path, AT_SYMLINK_FOLLOW) < 0)
+			return -errno;
+		last->is_named = true;
+	}
+	return rename(last->path, trace) < 0 ? -errno : 0;
+}
+
+static int copy_rest(struct collector_last *last, uint64_t until)
+{
+	int r = io_copy_range(last->source_fd, last->copied, last->fd,
+			      last->result.n_bytes + last->copied - last->cut.offset,
+			      until - last->copied);
+
+	if (r == 0)
+		last->copied = until;
+	return r;
+}
+
+/* What is committed meanwhile is copied as well, until little is left. */
+static void *run(void *context)
+{
+	struct collector_last *last = context;
+	const struct trace_cut cut = {
+		.source_fd = last->source_fd,
+		.end_offset = last->cut.offset,
+		.commit = last->commit,
+		.fd = fcntl(last->fd, F_DUPFD_CLOEXEC, 0),
+		.span = last->span,
+	};
+	int r;
+
+	setpriority(PRIO_PROCESS, 0, CUT_NICE); /* of this thread: others go first */
+	r = cut.fd < 0 ? -errno : trace_cut(&cut, &last->result);
+	last->copied = last->cut.offset;
+	for (uint64_t until;
+	     r == 0 && (until = atomic_load(&last->committed_bytes)) > last->copied + REST_BYTES;)
+		r = copy_rest(last, until);
+	if (r == 0 && fdatasync(last->fd) < 0 && errno != EINVAL)
+		r = -errno;
+	last->error = r;
+	atomic_store(&last->is_done, true);
+	return NULL;
+}
+
+static void close_files(struct collector_last *last)
+{
+	cleanup_close(&last->fd);
+	cleanup_close(&last->source_fd);
+	if (last->is_named)
+		unlink(last->path);
+	last->fd = last->source_fd = -1;
+	last->is_named = false;
+}
+
+static int begin_cut(struct collector *collector)
+{
+	struct collector_last *last = &collector->last;
+	int r = find_cut(collector, &last->cut);
+
+	if (r < 0)
+		return r;
+	last->commit = collector_commit_at(collector, last->cut.ticks);
+	last->span = collector->options->last;
+	last->source_fd = fcntl(collector->output->lock_fd, F_DUPFD_CLOEXEC, 0);
+	r = last->source_fd < 0 ? -errno : open_file(last, collector->output->partial);
+	atomic_store(&last->committed_bytes, trace_writer_file_bytes(collector->writer));
+	atomic_store(&last->is_done, false);
+	if (r == 0)
+		r = quiet_thread_start(&last->thread, run, last);
+	last->is_running = r == 0;
+	if (r < 0)
+		close_files(last);
+	return r;
+}
+
+/* The writer goes on in the new file, and all who know the old one do. */
+static int move(struct collector *collector)
+{
+	struct collector_last *last = &collector->last;
+	const struct trace_index_entry first = {
+		.offset = last->result.n_bytes,
+		.n_events = last->result.n_events,
+		.n_samples = last->result.n_samples,
+	};
+	auto_close int writer_fd = fcntl(last->fd, F_DUPFD_CLOEXEC, 0);
+	int r = writer_fd < 0 ? -errno
+			      : copy_rest(last, trace_writer_file_bytes(collector->writer));
+
+	if (r == 0)
+		r = take_name(last, collector->output->partial);
+	if (r < 0)
+		return r;
+	last->is_named = false;
+	r = trace_writer_move(collector->writer, writer_fd, &last->cut, &first);
+	if (r < 0)
+		return r;
+	steal_fd(&writer_fd);
+	close(collector->output->lock_fd);
+	collector->output->lock_fd = steal_fd(&last->fd);
+	return 0;
+}
+
+static void finish_cut(struct collector *collector)
+{
+	struct collector_last *last = &collector->last;
+	int r;
+
+	pthread_join(last->thread, NULL);
+	last->is_running = false;
+	r = last->error;
+	if (r == 0)
+		r = move(collector);
+	close_files(last);
+	if (r == 0) {
+		last->base_bytes = last->result.n_bytes;
+		last->cut_ticks = last->cut.ticks;
+		last->n_dropped = last->result.n_dropped_events;
+		last->has_failed = false;
+		collector_number_cut(collector, last->cut.ticks, last->result.has_windows);
+		collector_look_at_room(collector);
+		return;
+	}
+	last->retry_ns = collector->now_ns + RETRY_NS;
+	if (r == -ENOSPC || r == -EDQUOT) { /* it took what the trace needs: there is room again */
+		collector_look_at_room(collector);
+		last->retry_ns = 0;
+		last->is_full = true;
+	}
+	if (!last->has_failed && !last->is_full)
+		collector_warn(collector,
+			       "--last: the begin of %s cannot be cut off now: %s; it grows until "
+			       "that can be done",
+			       collector->output->path, strerror(-r));
+	last->has_failed = !last->is_full;
+}
+
+/* The disk has no room: keep less, where that can be begun now. */
+static void shrink(struct collector *collector)
+{
+	struct collector_last *last = &collector->last;
+	uint64_t n_bytes = trace_writer_file_bytes(collector->writer) - last->base_bytes;
+	bool is_first = last->most_bytes == 0;
+
+	if (last->is_running)
+		return;
+	/* It grows by half until it is cut, and then is there twice for a moment. */
+	last->most_bytes = (collector->room_bytes + n_bytes) * 3 / 10;
+	if (last->most_bytes > n_bytes / 2)
+		last->most_bytes = n_bytes / 2;
+	if (last->most_bytes > collector->room_bytes / 4 * 3)
+		last->most_bytes = collector->room_bytes / 4 * 3;
+	if (last->most_bytes < SMALLEST_BYTES)
+		last->most_bytes = SMALLEST_BYTES;
+	last->is_full = false;
+	if (begin_cut(collector) < 0)
+		return;
+	if (is_first)
+		collector_warn(collector,
+			       "--last %s: the disk of %s is nearly full: from here on the last "
+			       "%s of the trace are kept",
+			       last->span, collector->output->path,
+			       format_bytes((int64_t)last->most_bytes).text);
+}
+
+/* The part that is kept would soon not fit beside the trace. */
+static bool is_disk_small(const struct collector *collector)
+{
+	uint64_t n_bytes = trace_writer_file_bytes(collector->writer) - collector->last.base_bytes;
+
+	return collector->room_bytes < n_bytes / 4 * 3;
+}
+
+void collector_tick_last(struct collector *collector)
+{
+	struct collector_last *last = &collector->last;
+
+	if (!last->is_on || collector->stopped_ticks)
+		return;
+	if (last->has_saved && last->has_sync)
+		disk_sync_ask(&last->sync, collector->output->lock_fd);
+	last->has_saved = false;
+	atomic_store(&last->committed_bytes, trace_writer_file_bytes(collector->writer));
+	if (last->is_running && atomic_load(&last->is_done))
+		finish_cut(collector);
+	if (last->is_running || collector->now_ns < last->retry_ns)
+		return;
+	if (last->is_full || is_disk_small(collector))
+		shrink(collector);
+	else if (is_due(collector))
+		begin_cut(collector);
+}
+
+void collector_settle_last(struct collector *collector)
+{
+	struct collector_last *last = &collector->last;
+
+	for (int i = 0; i < 8 && last->is_on && collector->retry_wait_ns; i++) {
+		last->retry_ns = 0;
+		shrink(collector);
+		if (!last->is_running)
+			return;
+		finish_cut(collector);
+		collector_commit(collector);
+	}
+}
+
+/* Exactly so much as was asked for: cuts under way are of what was asked for before. */
+void collector_end_last(struct collector *collector)
+{
+	struct collector_last *last = &collector->last;
+
+	if (last->has_sync)
+		disk_sync_stop(&last->sync);
+	last->has_sync = false;
+	if (!last->is_on)
+		return;
+	for (int i = 0; i < 2; i++) {
+		if (last->is_running)
+			finish_cut(collector);
+		if (collector->stopped_ticks || i == 1 || begin_cut(collector) < 0)
+			break;
+	}
+}
