@@ -82,7 +82,7 @@ def check_rows(name, trace, is_ours):
     lines = report(trace, 100).splitlines()
     head = next(i for i, line in enumerate(lines) if "what it is, or where" in line)
     place = lines[head].index("what it is")
-    rows = [line for line in lines[head + 1:] if re.match(r" +[0-9.]+.{12,}[0-9]", line)]
+    rows = [line for line in lines[head + 1:] if re.match(r" +[≤≥]?[0-9.]+.{12,}[0-9]", line)]
     blocks = [row[place:] for row in rows if re.search(r" [0-9,]+ *$", row[:place])
               and not row[place:].startswith(("mmap", "mapping"))]
     checks.that(blocks, f"{name}: no row of blocks: {lines}")

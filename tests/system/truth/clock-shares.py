@@ -7,9 +7,15 @@ import sys
 
 from whole import Checks, Recording, run
 
-LINE = re.compile(r"^\s*([0-9.]+)( ±|-)([0-9.]+) %.* (make_[a-z]+)\b")
+LINE = re.compile(r"^\s*([0-9.]*)( ±|-|≤|≥)([0-9.]+) %.* (make_[a-z]+)\b")
 ARRAYS = ("make_small", "make_stream", "make_chase")
 MAX_OUTSIDE = 2 # of 20
+
+
+def share_of(first, sign, second):
+    """The middle of what stands in the row, and half its width."""
+    low, high = {"≤": (0, second), "≥": (second, 100)}.get(sign, (first, second))
+    return (low, high) if sign == " ±" else ((low + high) / 2, (high - low) / 2)
 
 
 def one_run(memsight, victim):
@@ -22,10 +28,7 @@ def one_run(memsight, victim):
     for line in run([memsight, "report", recording.path]).splitlines():
         found = LINE.match(line)
         if found:
-            first, second = float(found[1]), float(found[3])
-            is_range = found[2] == "-"
-            reported[found[4]] = ((first + second) / 2,
-                                  (second - first) / 2) if is_range else (first, second)
+            reported[found[4]] = share_of(float(found[1] or 0), found[2], float(found[3]))
     n_samples = recording.one("SELECT n_samples FROM source WHERE name = 'clock'")
     return n_samples, {name: (100 * int(truth[name]) / total, *reported.get(name, (-1, 0)))
                        for name in ARRAYS}
