@@ -447,8 +447,8 @@ static int write_threads(struct view_question *question, const struct object_tal
 	auto_columns struct columns columns;
 	int r = view_prepare(question,
 			     "SELECT coalesce((SELECT name FROM thread_name WHERE thread_id = id"
-			     " ORDER BY time_ns DESC LIMIT 1), 'thread ' || tid) FROM thread"
-			     " WHERE id = :its_id",
+			     " ORDER BY time_ns DESC LIMIT 1) || ' (' || tid || ')', 'thread ' ||"
+			     " tid) FROM thread WHERE id = :its_id",
 			     &name);
 
 	columns_begin(&columns, names, 9);

@@ -6,7 +6,8 @@ import { barColumns, barList } from "memsight/bars";
 import { rowsOf } from "memsight/data";
 import { h, table } from "memsight/dom";
 import {
-	address, bytes, count, duration, fileName, interval, isKnown, moment, objectName, share,
+	address, bytes, count, duration, fileName, interval, isKnown, moment, objectName, plural,
+	share,
 } from "memsight/format";
 import { createGrid, numberColumn } from "memsight/grid";
 import { createHeat } from "memsight/heat";
@@ -182,7 +183,8 @@ function instructionTable(app, rows) {
 }
 
 function blockTable(app, rows, total) {
-	const part = total > rows.length ? `: ${count(rows.length)} of ${count(total)}` : "";
+	const all = plural(total, "block");
+	const caption = total > rows.length ? `${count(rows.length)} of ${all}` : all;
 	const cells = ({ id, address: start, size, n_samples: n,
 		allocated_ns: allocation, freed_ns: freed }) => [
 		h("a", { href: app.link({ block: id }) }, String(id)),
@@ -190,7 +192,7 @@ function blockTable(app, rows, total) {
 		freed === null ? "not freed" : moment(freed),
 		freed === null ? "-" : duration(freed - allocation), count(n),
 	];
-	return table(`Blocks${part}`,
+	return table(caption,
 		["block", "address", "size", "allocated", "freed", "life", "counted"],
 		rows.map(cells), [2, 3, 4, 5, 6]);
 }
