@@ -143,8 +143,8 @@ function cyclesText(latency) {
 function threadTable(rows) {
 	return table("Readers and writers by thread: CPU time charged to them here; "
 		+ "exact accesses and page faults, counted",
-	["thread", "CPU time", "reading", "writing", "reads", "writes", "not known",
-		"page faults"],
+	["Thread", "CPU time", "Reading", "Writing", "Reads", "Writes", "Not known",
+		"Page faults"],
 	rows.map((row) => [
 		String(row.name || row.thread),
 		timeText(row.time_ns), timeText(row.time_read_ns), timeText(row.time_write_ns),
@@ -155,7 +155,7 @@ function threadTable(rows) {
 
 function levelTable(rows) {
 	return table("Levels that the accesses were answered from",
-		["level", "accesses", "mean latency"],
+		["Level", "Accesses", "Mean latency"],
 		rows.map(({ level, n, latency }) => [
 			level || "not known", count(n),
 			isKnown(latency) ? cyclesText(latency) : "-",
@@ -193,7 +193,7 @@ function blockTable(app, rows, total) {
 		freed === null ? "-" : duration(freed - allocation), count(n),
 	];
 	return table(caption,
-		["block", "address", "size", "allocated", "freed", "life", "counted"],
+		["Block", "Address", "Size", "Allocated", "Freed", "Life", "Counted"],
 		rows.map(cells), [2, 3, 4, 5, 6]);
 }
 
