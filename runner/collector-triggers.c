@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/io.h"
 #include "common/parse.h"
 #include "runner/collector.h"
 #include "runner/launch/memory-limit.h"
@@ -17,6 +18,7 @@
 #define NS_PER_SECOND UINT64_C(1000000000)
 #define LOOK_NS	      (NS_PER_SECOND / 10)
 #define USUAL_NS      (60 * NS_PER_SECOND) /* of --old-after and --cooldown */
+#define VMSTAT_BYTES  (1u << 20)
 #define NO_TIME	      "--%s: '%.60s' is not a time of a second or more, such as 60s"
 
 /* Of an option; 0: it is no time of a second or more. */
@@ -32,6 +34,11 @@ static uint64_t read_time(const char *text)
 /* Why a condition cannot be measured in such a recording; NULL: it can. */
 static const char *why_not(const struct run_options *options, const struct trigger *trigger)
 {
+	if (trigger_is_of_end(trigger) && triggers_begin_windows(options->trigger_actions))
+		return "cannot begin a window: the program has ended";
+	if (trigger_is_of_end(trigger) && trigger->kind != TRIGGER_EXIT && options->n_attach > 0)
+		return "needs a program that memsight has started: of others nobody hears how they "
+		       "end";
 	if (!trigger_needs_totals(trigger))
 		return NULL;
 	if (options->no_alloc)
@@ -87,6 +94,18 @@ int collector_triggers_check(const struct run_options *options, struct triggers 
 	return -EINVAL;
 }
 
+/* How often the kernel has killed for want of memory, of a control group or of the host. */
+static uint64_t count_oom_kills(void)
+{
+	static const char name[] = "\noom_kill ";
+	auto_free char *text = NULL;
+
+	if (io_read_file("/proc/vmstat", VMSTAT_BYTES, &text, NULL) < 0)
+		return 0;
+	const char *line = strstr(text, name);
+	return line ? strtoull(line + strlen(name), NULL, 10) : 0;
+}
+
 int collector_begin_totals(struct collector *collector)
 {
 	const struct run_options *options = collector->options;
@@ -97,6 +116,7 @@ int collector_begin_totals(struct collector *collector)
 
 	/* It was checked before. */
 	collector_triggers_check(options, &own->list, message);
+	own->n_oom_kills = count_oom_kills();
 	for (size_t i = 0; i < own->list.n; i++)
 		is_wanted |= trigger_needs_totals(&own->list.items[i]);
 	if (!is_wanted)
@@ -151,12 +171,13 @@ static void start_command(struct collector *collector)
 	memmove(own->calls, own->calls + 1, own->n_calls * sizeof(*own->calls));
 }
 
-static void reap_command(struct collector *collector)
+/* options are waitpid's. */
+static void reap_command(struct collector *collector, int options)
 {
 	struct collector_triggers *own = &collector->triggers;
 	int status;
 
-	if (own->command_pid && waitpid(own->command_pid, &status, WNOHANG) != 0) {
+	if (own->command_pid && waitpid(own->command_pid, &status, options) != 0) {
 		own->command_pid = 0;
 		if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
 			collector_warn(collector, "--on-trigger: the command ended with status %d",
@@ -167,10 +188,12 @@ static void reap_command(struct collector *collector)
 		start_command(collector);
 }
 
-void collector_end_totals(struct collector *collector)
+void collector_end_commands(struct collector *collector)
 {
-	while (collector->triggers.n_calls > 0)
-		start_command(collector);
+	struct collector_triggers *own = &collector->triggers;
+
+	while (own->command_pid || own->n_calls > 0)
+		reap_command(collector, 0);
 }
 
 static void fire(struct collector *collector, struct trigger *trigger, const char *value)
@@ -199,6 +222,19 @@ static void fire(struct collector *collector, struct trigger *trigger, const cha
 		collector_call_trigger(collector, trigger->text, &(struct control_reply){ 0 });
 	else if (collector_begin_snapshot(collector, &request, -1, &answer))
 		collector_call_trigger(collector, trigger->text, &answer);
+}
+
+void collector_end_triggers(struct collector *collector)
+{
+	struct triggers *list = &collector->triggers.list;
+	bool was_oom = count_oom_kills() > collector->triggers.n_oom_kills;
+	char value[32];
+
+	for (size_t i = 0; i < list->n && collector->command_has_ended; i++)
+		if (trigger_is_of_end(&list->items[i]) && !collector->stopped_ticks &&
+		    !collector->has_left &&
+		    trigger_is_end(&list->items[i], collector->wait_status, was_oom, value))
+			fire(collector, &list->items[i], value);
 }
 
 /* ---- Each round ---- */
@@ -275,7 +311,7 @@ void collector_tick_totals(struct collector *collector)
 	if (collector->now_ns < own->next_ns || (!collector->totals && own->list.n == 0))
 		return;
 	own->next_ns = collector->now_ns + LOOK_NS;
-	reap_command(collector);
+	reap_command(collector, WNOHANG);
 	measure_rss(collector, &now);
 	if (own->limit_bytes == 0)
 		own->limit_bytes = find_limit(collector);

@@ -113,8 +113,8 @@ int collector_end(struct collector *collector)
 	}
 	collector_round(collector);
 	samples_flush(&collector->samples);
+	collector_end_triggers(collector);
 	collector_end_control(collector);
-	collector_end_totals(collector);
 	ticks = clock_ticks(collector->clock);
 	watches_end(&collector->watches, ticks);
 	tracker_finish(&collector->tracker, ticks);

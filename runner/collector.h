@@ -83,6 +83,7 @@ struct collector_triggers {
 	} calls[TRIGGERS_MAX]; /* that wait for the command to end, the oldest first */
 	size_t n_calls;
 	const char *fired; /* the condition that is being answered */
+	uint64_t n_oom_kills; /* of the kernel, when recording began */
 };
 
 /* --last; runner/collector-last.c. */
@@ -330,8 +331,10 @@ int collector_triggers_check(const struct run_options *options, struct triggers 
 int collector_begin_totals(struct collector *collector);
 /* A round is over: totals and conditions are looked at where it is time. */
 void collector_tick_totals(struct collector *collector);
-/* Recording ends: commands that wait are run. */
-void collector_end_totals(struct collector *collector);
+/* The program has ended: conditions of that. */
+void collector_end_triggers(struct collector *collector);
+/* The trace has its name: commands that wait are run, one after the other, and waited for. */
+void collector_end_commands(struct collector *collector);
 /*
  * collector-last.c. Read --last: 0, or -EINVAL with one line in message.
  */

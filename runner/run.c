@@ -248,6 +248,7 @@ int run_record(const struct run_options *options, const struct run_observer *obs
 	if (err == 0) {
 		collect(&run);
 		run_output_name(&run);
+		collector_end_commands(&run.collector);
 	}
 	finish(&run);
 	return err;

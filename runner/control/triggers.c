@@ -2,9 +2,11 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "common/parse.h"
 
@@ -17,6 +19,7 @@ enum bound_kind {
 	BOUND_COUNT_IN, /* a number / a span of time */
 	BOUND_BYTES_IN,
 	BOUND_TIME,
+	BOUND_NONE, /* of the program's end */
 };
 
 static const struct {
@@ -31,6 +34,9 @@ static const struct {
 	[TRIGGER_LEAKED] = { "leaked", BOUND_BYTES, true, "leaked>100M" },
 	[TRIGGER_GROWTH] = { "growth", BOUND_BYTES_IN, true, "growth>10M/min" },
 	[TRIGGER_IDLE] = { "idle", BOUND_TIME, true, "idle>5s" },
+	[TRIGGER_EXIT] = { "exit", BOUND_NONE, false, "exit" },
+	[TRIGGER_CRASH] = { "crash", BOUND_NONE, false, "crash" },
+	[TRIGGER_OOM] = { "oom", BOUND_NONE, false, "oom" },
 };
 
 /* 1M: a million, as of allocations. */
@@ -128,14 +134,16 @@ static int read_one(const char *text, struct trigger *trigger, char message[TRIG
 			trigger->kind = (enum trigger_kind)kind;
 	if (trigger->kind == TRIGGER_KINDS) {
 		snprintf(message, TRIGGER_MESSAGE,
-			 "--trigger: '%.60s' cannot be measured: live, rss, rate, leaked, growth "
-			 "and idle can",
+			 "--trigger: '%.60s' cannot be measured: live, rss, rate, leaked, growth, "
+			 "idle, and exit, crash and oom can",
 			 text);
 		return -EINVAL;
 	}
 	snprintf(trigger->text, sizeof(trigger->text), "%s", text);
 	snprintf(bound, sizeof(bound), "%s", text[n_name] ? text + n_name + 1 : "");
-	if (text[n_name] != '>' || strlen(text) >= sizeof(bound) ||
+	if (trigger_is_of_end(trigger) && !text[n_name])
+		return 0;
+	if (trigger_is_of_end(trigger) || text[n_name] != '>' || strlen(text) >= sizeof(bound) ||
 	    read_bound(trigger, bound) < 0) {
 		snprintf(message, TRIGGER_MESSAGE,
 			 "--trigger: '%.60s' is not a condition such as %s", text,
@@ -160,6 +168,32 @@ int triggers_read(const char *const *texts, struct triggers *ret_triggers,
 		err = read_one(*texts, &ret_triggers->items[ret_triggers->n++], message);
 	}
 	return err;
+}
+
+bool trigger_is_of_end(const struct trigger *trigger)
+{
+	return kinds[trigger->kind].bound == BOUND_NONE;
+}
+
+bool trigger_is_end(const struct trigger *trigger, int status, bool was_oom,
+		    char ret_value[static 32])
+{
+	static const int crashes[] = { SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSYS, SIGTRAP };
+	int number = status >= 0 && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+
+	if (number)
+		snprintf(ret_value, 32, "signal %d", number);
+	else if (status >= 0)
+		snprintf(ret_value, 32, "status %d", WEXITSTATUS(status));
+	else
+		snprintf(ret_value, 32, "status not known");
+	if (trigger->kind == TRIGGER_OOM)
+		return number == SIGKILL && was_oom;
+	for (size_t i = 0; trigger->kind == TRIGGER_CRASH && i < sizeof(crashes) / sizeof(*crashes);
+	     i++)
+		if (crashes[i] == number)
+			return true;
+	return trigger->kind == TRIGGER_EXIT;
 }
 
 bool trigger_needs_totals(const struct trigger *trigger)
@@ -216,15 +250,18 @@ static double measure(struct trigger *trigger, const struct trigger_measures *no
 bool trigger_holds(struct trigger *trigger, const struct trigger_measures *now,
 		   char ret_value[static 32])
 {
-	double value = measure(trigger, now);
+	double value = trigger_is_of_end(trigger) ? 0 : measure(trigger, now);
 	double bound = trigger->bound * (trigger->is_part ? (double)now->limit_bytes : 1);
+	const char *span = strchr(trigger->text, '/'); /* "/min" */
 
+	if (trigger_is_of_end(trigger))
+		return false;
 	if (trigger->kind == TRIGGER_IDLE)
 		snprintf(ret_value, 32, "%.1f s", value / NS_PER_SECOND);
 	else if (trigger->kind == TRIGGER_RATE)
-		snprintf(ret_value, 32, "%.0f allocations", value);
+		snprintf(ret_value, 32, "%.0f allocations%s", value, span ? span : "");
 	else
-		snprintf(ret_value, 32, "%.1f MiB", value / (1 << 20));
+		snprintf(ret_value, 32, "%.1f MiB%s", value / (1 << 20), span ? span : "");
 	return value > bound;
 }
 

@@ -28,6 +28,10 @@ enum trigger_kind {
 	TRIGGER_LEAKED,
 	TRIGGER_GROWTH,
 	TRIGGER_IDLE,
+	/* Of the program's end: */
+	TRIGGER_EXIT,
+	TRIGGER_CRASH,
+	TRIGGER_OOM,
 	TRIGGER_KINDS
 };
 
@@ -62,6 +66,16 @@ int triggers_read(const char *const *texts, struct triggers *ret_triggers,
 
 /* Whether one of them needs the live totals, or the memory limit. */
 bool trigger_needs_totals(const struct trigger *trigger);
+
+/* Whether it is about how the program ends; such a one never holds before. */
+bool trigger_is_of_end(const struct trigger *trigger);
+
+/*
+ * Whether a condition of the end holds: status is as from wait() (-1: not known), was_oom: the
+ * kernel has killed something for want of memory. ret_value: how it ended, for a person.
+ */
+bool trigger_is_end(const struct trigger *trigger, int status, bool was_oom,
+		    char ret_value[static 32]);
 
 /*
  * Whether a condition holds now; ret_value (at least 32 bytes) is what was measured, for a person.

@@ -378,6 +378,25 @@ def check_triggers(folder):
                 "the snapshot of a trigger is not whole")
 
 
+def check_end_triggers(folder):
+    """A program that crashes, and one that does not: its command finds the trace there."""
+    said = os.path.join(folder, "end")
+    options = ["record", "-q", "-f", "-s", "none", "-o", os.path.join(folder, "end.mst"),
+               "--trigger", "crash", "--on-trigger", "snapshot", "--on-trigger",
+               f'sleep 0.1; test -f "$MEMSIGHT_TRACE" && echo $MEMSIGHT_SNAPSHOT >>{said}']
+    whole.Outcome([MEMSIGHT, *options, "--", "/bin/true"])
+    checks.that(not os.path.exists(said), "crash fired at the end of true")
+    done = whole.Outcome([MEMSIGHT, *options, "--", "/bin/sh", "-c", "kill -SEGV $$"])
+    checks.that("trigger crash: signal 11" in done.messages, f"crash: {done.messages}")
+    with open(said, encoding="ascii") as file:
+        snapshot = file.read().split()
+    checks.that(snapshot == [os.path.join(folder, "end-1.mst")], f"said at the end: {snapshot}")
+    checks.that(analysed(snapshot[0]).one("SELECT count(*) FROM mark") == 1, "mark of a crash")
+    done = whole.Outcome([MEMSIGHT, "record", "--trigger", "exit", "--on-trigger", "window:1s",
+                          "--", "/bin/true"])
+    checks.that(done.status == 2 and "has ended" in done.messages, f"exit: {done.messages}")
+
+
 def check_trigger_window(folder):
     """Recording is off until the condition holds, and on for as long as it says."""
     recorded = Recorded(folder, ENDLESS, "--trigger", "rss>1k", "--on-trigger", "window:150ms",
@@ -463,5 +482,6 @@ with tempfile.TemporaryDirectory(prefix="memsight-test-") as place:
     check_series(place)
     check_bad_triggers()
     check_triggers(place)
+    check_end_triggers(place)
     check_trigger_window(place)
 checks.end()

@@ -1,4 +1,6 @@
 /* Conditions of --trigger. */
+#include <signal.h>
+
 #include <check.h>
 #include <stdlib.h>
 
@@ -49,10 +51,12 @@ END_TEST
 START_TEST(what_is_none_is_refused)
 {
 	static const char *const bad[] = {
-		"",	     "live",	  "live>",	 "live<2G",   "live>0",	     "live>2G/s",
-		"live>80%",  "rss>0%",	  "rss>101%",	 "rss>x",     "rate>1M",     "rate>1M/ms",
-		"rate>-1/s", "growth>1M", "growth>1M/x", "idle>5",    "idle>0s",     "faults>3",
-		"LIVE>2G",   "live >2G",  "rate>1X/s",	 "growth>/s", "leaked>1G/h", "idle>1s/s",
+		"",	     "live",	   "live>",	"live<2G",   "live>0",
+		"live>2G/s", "live>80%",   "rss>0%",	"rss>101%",  "rss>x",
+		"rate>1M",   "rate>1M/ms", "rate>-1/s", "growth>1M", "growth>1M/x",
+		"idle>5",    "idle>0s",	   "faults>3",	"exit>1",    "crash>",
+		"LIVE>2G",   "live >2G",   "rate>1X/s", "growth>/s", "leaked>1G/h",
+		"idle>1s/s",
 	};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -125,6 +129,35 @@ START_TEST(a_rate_is_counted_in_its_span)
 }
 END_TEST
 
+START_TEST(an_end_is_told_by_its_status)
+{
+	static const struct {
+		const char *text;
+		int status;
+		bool was_oom;
+		bool holds;
+	} cases[] = {
+		{ "exit", 0, false, true },	   { "exit", SIGSEGV, false, true },
+		{ "exit", -1, false, true },	   { "crash", SIGSEGV | 0x80, false, true },
+		{ "crash", SIGABRT, false, true }, { "crash", 3 << 8, false, false },
+		{ "crash", SIGKILL, true, false }, { "crash", -1, false, false },
+		{ "oom", SIGKILL, true, true },	   { "oom", SIGKILL, false, false },
+		{ "oom", 137 << 8, true, false },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct triggers triggers;
+		char message[TRIGGER_MESSAGE], value[32];
+
+		ck_assert_int_eq(read_one(cases[i].text, &triggers, message), 0);
+		ck_assert(!holds(&triggers, (struct trigger_measures){ .now_ns = 1 }));
+		ck_assert_msg(trigger_is_end(&triggers.items[0], cases[i].status, cases[i].was_oom,
+					     value) == cases[i].holds,
+			      "case %zu", i);
+	}
+}
+END_TEST
+
 START_TEST(idle_begins_at_the_last_event)
 {
 	struct triggers triggers;
@@ -152,6 +185,7 @@ int main(void)
 	tcase_add_test(tcase, a_bound_holds_above_it);
 	tcase_add_test(tcase, growth_is_that_of_the_last_span);
 	tcase_add_test(tcase, a_rate_is_counted_in_its_span);
+	tcase_add_test(tcase, an_end_is_told_by_its_status);
 	tcase_add_test(tcase, idle_begins_at_the_last_event);
 	suite_add_tcase(suite, tcase);
 	return suite_run(suite);
