@@ -239,6 +239,8 @@ static int on_fact(struct import *import, const struct trace_record *record)
 
 	if (strcmp(key, "memsight.min_bytes") == 0)
 		memory_set_minimum(import->memory, strtoull(value, NULL, 10));
+	if (strcmp(key, "memsight.sample_bytes") == 0 && strtoull(value, NULL, 10) > 0)
+		memory_set_picked(import->memory);
 	if (strcmp(key, "memsight.heap_min_bytes") == 0)
 		memory_set_heap_minimum(import->memory, strtoull(value, NULL, 10));
 	if (strcmp(key, TRACE_CUT_FACT_SPAN) == 0)

@@ -262,7 +262,9 @@ static int apply_allocation(struct import *import, uint32_t thread, const struct
 	struct memory_allocation allocation;
 	struct owner_block block;
 	int r = allocation_of(import, thread, event, &allocation);
+	uint64_t interval = memory_interval(import->memory, event->detail);
 
+	allocation.detail = interval;
 	if (r == 0)
 		r = memory_allocated(import->memory, &allocation, &block);
 	if (r == -EEXIST) {
@@ -270,7 +272,9 @@ static int apply_allocation(struct import *import, uint32_t thread, const struct
 		r = end_late(import, &allocation, event->time);
 		r = r < 0 ? r : memory_allocated(import->memory, &allocation, &block);
 	}
-	regions_allocated(import->regions, thread, event->size);
+	const struct block_weight weight =
+		block_weigh(block_weight_of(interval, event->size), event->size);
+	regions_allocated(import->regions, thread, &weight);
 	if (r == 0)
 		r = withheld_allocated(import->withheld, thread, import->now_ns);
 	return r < 0 ? r : import_tell_event(import, thread, event->op, &block);

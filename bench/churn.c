@@ -7,7 +7,8 @@
  *
  * -p: recording is paused meanwhile.
  *
- * Prints the events (calls of malloc and free) that it made in all, and the wall time of the loop.
+ * Prints the events (calls of malloc and free) that it made in all, the wall time of the loop, and
+ * the CPU time of the process.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -217,6 +218,9 @@ int main(int argc, char **argv)
 
 	free(paths);
 	free(workers);
-	printf("%llu events, %.6f s\n", (unsigned long long)n_made, wall);
+	struct timespec cpu = { 0 };
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
+	printf("%llu events, %.6f s, %.6f s of CPU time\n", (unsigned long long)n_made, wall,
+	       (double)cpu.tv_sec + (double)cpu.tv_nsec / 1e9);
 	return 0;
 }

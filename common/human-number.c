@@ -136,6 +136,26 @@ struct format_text format_with_interval(double value, double low, double high)
 	return out;
 }
 
+static struct format_text format_amount(double value, bool is_bytes)
+{
+	return is_bytes ? format_bytes(llround(value)) : format_count(llround(value));
+}
+
+struct format_text format_estimate(double value, double low, double high, bool is_bytes)
+{
+	struct format_text text = format_amount(value, is_bytes), out;
+	double half = fmax(value - low, high - value) / fmax(value, 1);
+
+	if (llround(low) == llround(high))
+		return text;
+	if (half > 0.25)
+		snprintf(out.text, sizeof(out.text), "%.20s-%.20s",
+			 format_amount(low, is_bytes).text, format_amount(high, is_bytes).text);
+	else
+		snprintf(out.text, sizeof(out.text), "%.30s \u00b1%.2g %%", text.text, 100 * half);
+	return out;
+}
+
 double format_half_width(double sum, double sum_of_squares, int64_t n_samples)
 {
 	if (n_samples <= 0)

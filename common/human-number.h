@@ -3,6 +3,7 @@
  * Numbers as people read them. Each function returns the text by value: printf("%s",
  * format_bytes(n).text). No locale, no allocation; safe in threads.
  */
+#include <stdbool.h>
 #include <stdint.h>
 
 struct format_text {
@@ -40,6 +41,13 @@ struct format_text format_share(double share, double low, double high);
  * value < 0: not identified.
  */
 struct format_text format_with_interval(double value, double low, double high);
+
+/*
+ * A number of bytes or things that is estimated, with its 95 % interval: "1.34 GiB ±2.1 %", with
+ * the longer side; "1.10-1.92 GiB" where that is more than a quarter of it; where both ends are the
+ * number it is counted, and stands alone.
+ */
+struct format_text format_estimate(double value, double low, double high, bool is_bytes);
 
 /*
  * Half the width of the 95 % interval of a mean share. n_samples samples each gave this owner a

@@ -41,6 +41,7 @@
 	" sum(live_bytes - exec_bytes) AS live_bytes, sum(live_blocks - exec_blocks) AS" \
 	" live_blocks, sum(n_blocks) AS n, sum(n_frees) AS n_frees, sum(bytes) AS bytes," \
 	" sum(n_temporary) AS n_temporary, sum(n_reallocated) AS n_reallocated," \
+	" sum(n_picked) AS n_picked, sum(live_variance) AS live_variance," \
 	" sum(byte_seconds) AS byte_seconds, min(first_ns) AS first_ns," \
 	" max(last_ns) - min(first_ns) AS span_ns FROM site JOIN stack ON stack.id = stack_id" \
 	" WHERE run_id = :run AND user_id IN (SELECT user_id FROM chosen) GROUP BY user_id)"
@@ -55,12 +56,19 @@
 
 #define COUNTED(n) n ", " n ", " n
 
+/* Of live_bytes, which may be estimated from picked blocks: with its interval. */
+#define LIVE "live_bytes, estimate_low(live_bytes, live_variance, 0)," \
+	" estimate_high(live_bytes, live_variance, 0)"
+#define ABOUT "CASE WHEN n_picked > 0 THEN 'about ' ELSE '' END || "
+#define SURELY "estimate_low(live_bytes, live_variance, 0) >= max(65536, 0.1 * peak)"
+
 #define LEAK \
-	"SELECT 1, stack_id, n_paths, " COUNTED("live_bytes") ", peak, 'peak', printf('%s in %,d" \
+	"SELECT 1, stack_id, n_paths, " LIVE ", peak, 'peak', " ABOUT "printf('%s in %,d" \
 	" blocks of {} were never freed', bytes_text(live_bytes), live_blocks) FROM " \
-	NAMED("sum(live_bytes) AS live_bytes, sum(live_blocks) AS live_blocks", \
+	NAMED("sum(live_bytes) AS live_bytes, sum(live_blocks) AS live_blocks," \
+	      " sum(n_picked) AS n_picked, sum(live_variance) AS live_variance", \
 	      "160 * live_bytes >= peak AND 10 * n_frees <= path.n") ", whole" \
-	" WHERE live_blocks >= 16 AND live_bytes >= max(65536, 0.1 * peak) AND has_ended" \
+	" WHERE live_blocks >= 16 AND " SURELY " AND has_ended" \
 	" ORDER BY live_bytes DESC LIMIT 2"
 
 /* The most live bytes of all, after so many quarters of the time that a path made blocks in. */
@@ -71,11 +79,11 @@
 
 /* Added evenly: blocks are as old as half of the time on average, and each quarter added some. */
 #define GROWTH \
-	"SELECT 1, stack_id, 1, " COUNTED("live_bytes") ", peak, 'peak', printf('%s in %,d blocks" \
+	"SELECT 1, stack_id, 1, " LIVE ", peak, 'peak', " ABOUT "printf('%s in %,d blocks" \
 	" of {} were added over %s and not freed: %s a second', bytes_text(live_bytes)," \
 	" live_blocks, duration_text(end_ns - first_ns), bytes_text(CAST(1e9 * live_bytes /" \
 	" (end_ns - first_ns) AS INTEGER))) FROM path, whole WHERE NOT has_ended AND live_blocks" \
-	" >= 64 AND live_bytes >= max(65536, 0.1 * peak) AND 10 * n_frees <= path.n AND end_ns -" \
+	" >= 64 AND " SURELY " AND 10 * n_frees <= path.n AND end_ns -" \
 	" first_ns >= max(1e9, 0.5 * end_ns) AND 1e9 * byte_seconds BETWEEN 0.3 * live_bytes *" \
 	" (end_ns - first_ns) AND 0.7 * live_bytes * (end_ns - first_ns) AND " ROSE(0, 1) " AND " \
 	ROSE(1, 2) " AND " ROSE(2, 3) " AND " ROSE(3, 4) " ORDER BY live_bytes DESC LIMIT 2"
@@ -93,16 +101,18 @@
 	"SELECT 1, stack_id, n_paths, " COUNTED("n_reallocated") ", all_blocks, 'all blocks'," \
 	" printf('%,d of %,d blocks of {} were made larger or smaller by realloc'," \
 	" n_reallocated, n) FROM (SELECT one.*, whole.n AS all_blocks FROM " \
-	NAMED("sum(n_reallocated) AS n_reallocated, sum(n) AS n", \
+	NAMED("sum(n_reallocated) AS n_reallocated, sum(n) AS n, sum(n_picked) AS n_picked", \
 	      "160 * n_reallocated >= whole.n AND 2 * n_reallocated >= path.n") " AS one, whole" \
-	" WHERE n_reallocated >= 10000 AND 10 * n_reallocated >= whole.n ORDER BY n_reallocated" \
+	" WHERE n_picked = 0 AND n_reallocated >= 10000 AND 10 * n_reallocated >= whole.n" \
+	" ORDER BY n_reallocated" \
 	" DESC LIMIT 1)"
 
 #define TINY \
 	"SELECT 1, stack_id, 1, " COUNTED("n") ", all_blocks, 'all blocks', printf('%,d blocks of" \
 	" %d bytes on average, %,d a second, are of {}', n, bytes / n, CAST(1e9 * n / span_ns AS" \
 	" INTEGER)) FROM (SELECT path.*, whole.n AS all_blocks FROM path, whole WHERE path.n >=" \
-	" 100000 AND bytes <= 64 * path.n AND 10 * path.n >= 3 * whole.n AND 2 * (n_temporary +" \
+	" 100000 AND n_picked = 0 AND bytes <= 64 * path.n AND 10 * path.n >= 3 * whole.n" \
+	" AND 2 * (n_temporary +" \
 	" n_reallocated) < path.n AND path.n * 1e9 >= 1e5 * span_ns AND span_ns > 0" \
 	" ORDER BY path.n DESC LIMIT 1)"
 
@@ -112,7 +122,8 @@
 #define HOT \
 	"SELECT 1, stack_id, 1, coalesce(share, share_low), share_low, share_high, 1, 'CPU time'," \
 	" printf('%s of the CPU time is at %s of {}', percent_text(share_low, share_high)," \
-	" bytes_text(peak_bytes)) FROM site, whole WHERE run_id = :run AND share_low >= 0.3 AND" \
+	" bytes_text(peak_bytes)) FROM site, whole WHERE run_id = :run AND n_picked = 0 AND" \
+	" share_low >= 0.3 AND" \
 	" 10 * peak_bytes <= peak AND " CLOCK_SAMPLES " >= 100" \
 	" AND NOT EXISTS (SELECT 1 FROM shared_line WHERE run_id = :run" \
 	" AND stack_id = site.stack_id AND " IS_APART ") ORDER BY share_low DESC LIMIT 1"
@@ -123,7 +134,8 @@
 	" most %.1f %% of the CPU time%s', bytes_text(peak_bytes), 100 * share_high, CASE WHEN" \
 	" last_touch_ns < 0.5 * end_ns THEN ': no access was seen after ' ||" \
 	" duration_text(last_touch_ns) ELSE '' END) FROM site, whole JOIN stack ON stack.id =" \
-	" stack_id WHERE run_id = :run AND user_id IS NOT NULL AND peak_bytes >= max(16777216," \
+	" stack_id WHERE run_id = :run AND n_picked = 0 AND user_id IS NOT NULL AND" \
+	" peak_bytes >= max(16777216," \
 	" peak / 5) AND share_high <= 0.02 AND byte_seconds >= 0.5 * peak_bytes * end_ns / 1e9" \
 	" AND NOT EXISTS (SELECT 1 FROM page_part WHERE page_part.run_id = :run AND" \
 	" page_part.stack_id = site.stack_id AND 2 * untouched >= page_part.bytes) ORDER BY" \
@@ -160,7 +172,8 @@
 	"SELECT 1, stack_id, 1, " COUNTED("site.n_faults") ", whole.n_faults, 'all page faults'," \
 	" printf('%,d page faults are in blocks of {}, which hold %s at most: their pages are" \
 	" given back and made anew', site.n_faults, bytes_text(peak_bytes)) FROM site, whole" \
-	" WHERE run_id = :run AND site.n_faults >= 20000 AND 3 * site.n_faults >= whole.n_faults" \
+	" WHERE run_id = :run AND n_picked = 0 AND site.n_faults >= 20000 AND" \
+	" 3 * site.n_faults >= whole.n_faults" \
 	" AND site.n_faults * 4096 >= 8 * max(peak_bytes, 4096) ORDER BY site.n_faults DESC LIMIT 1"
 
 /*

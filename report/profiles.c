@@ -8,6 +8,7 @@
 #include "report/callgraph/profile.h"
 #include "report/hints.h"
 #include "report/text/fit-text.h"
+#include "report/text/sampling-notes.h"
 #include "store/query-value.h"
 #include "store/statement.h"
 
@@ -176,6 +177,8 @@ int report_flat_write(FILE *out, sqlite3 *db, const struct report_request *reque
 		      " between them\n",
 		      out);
 	write_unknown(out, db, request);
+	if (report_picked_foot(out, db, request->run_id) < 0)
+		return -EPROTO;
 	return report_line_hints_write(out, db, request->run_id);
 }
 
@@ -293,8 +296,10 @@ int report_calls_write(FILE *out, sqlite3 *db, const struct report_request *requ
 						    " WHERE total > 0",
 						    0) -
 					  request->limit);
-	if (r == 0 && code == SQLITE_DONE)
+	if (r == 0 && code == SQLITE_DONE) {
 		write_unknown(out, db, request);
+		r = report_picked_foot(out, db, request->run_id);
+	}
 	if (r == 0 && code == SQLITE_DONE)
 		return report_line_hints_write(out, db, request->run_id);
 	return r < 0 ? r : -EPROTO;

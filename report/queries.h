@@ -131,7 +131,17 @@ int report_findings_write(FILE *out, sqlite3 *db, const struct report_request *r
 int report_findings_list(FILE *out, sqlite3 *db, const struct report_request *request);
 
 /* sites.c: who allocated */
+#define REPORT_IS_PICKED                                                                           \
+	"EXISTS (SELECT 1 FROM total WHERE run_id = :run AND name = 'picked_blocks')"
+/* Two columns behind an estimate with this alias. shift: estimate_shift(), or 0. */
+#define REPORT_ESTIMATE(x, variance, shift, name)                                                  \
+	"estimate_low(" x ", " variance ", " shift ") AS \"" name ", low\", estimate_high(" x      \
+	", " variance ", " shift ") AS \"" name ", high\""
 extern const char report_sites_sql[];
+/* The same where blocks were picked. */
+extern const char report_picked_sites_sql[];
+extern const char report_picked_leaks_sql[];
+extern const char report_picked_peak_sql[];
 extern const char report_sites_n_sql[];
 /* SQL, of `site`: what was not freed, and no exec gave back either. */
 #define REPORT_LEFT_BLOCKS "(live_blocks - exec_blocks)"

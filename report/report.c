@@ -41,7 +41,60 @@ int report_run_find(sqlite3 *db, const char *selector, int64_t *ret_run_id)
 #define INTERVAL_NOTE                                                                              \
 	"\u00b195 %: with what samples leave unresolved; two numbers: it lies anywhere between"
 
+#define PICKED_NOTE "\u00b195 % or two numbers: the interval of the estimate"
+
+static const struct report picked_sites = {
+	.name = "sites",
+	.has_lines = true,
+	.counts_blocks = true,
+	.scope = REPORT_OF_SUM,
+	.title = "Call stacks that allocated, most bytes first: estimates",
+	.needs = REPORT_NEEDS_BLOCKS,
+	.note = PICKED_NOTE "; picked: the blocks that it is made from",
+	.sql = report_picked_sites_sql,
+	.n_sql = report_sites_n_sql,
+	KINDS(TABLE_BYTES_ESTIMATE, TABLE_BYTES, TABLE_BYTES, TABLE_COUNT_ESTIMATE, TABLE_COUNT,
+	      TABLE_COUNT, TABLE_BYTES_ESTIMATE, TABLE_BYTES, TABLE_BYTES, TABLE_COUNT),
+};
+
+static const struct report picked_leaks = {
+	.name = "leaks",
+	.has_lines = true,
+	.counts_blocks = true,
+	.scope = REPORT_OF_SUM,
+	.title = "Blocks that were not freed, by call stack: estimates",
+	.nothing = "Every picked block that is the program's to free was freed.",
+	.foot_sql = report_leaks_foot_sql,
+	.note = PICKED_NOTE "; not freed is not always a leak: a program may leave its last"
+			    " blocks to the kernel",
+	.hints_sql = report_leaks_hints_sql,
+	.prepare = report_leaks_prepare,
+	.sql = report_picked_leaks_sql,
+	KINDS(TABLE_BYTES_ESTIMATE, TABLE_BYTES, TABLE_BYTES, TABLE_COUNT, TABLE_COUNT, TABLE_TIME),
+};
+
+static const struct report picked_peak = {
+	.name = "peak",
+	.has_lines = true,
+	.counts_blocks = true,
+	.scope = REPORT_OF_SUM,
+	.title = "Who was live when the estimate of the run's live bytes was highest: estimates",
+	.needs = REPORT_NEEDS_BLOCKS,
+	.note = PICKED_NOTE "; bytes and blocks: live at that moment",
+	.sql = report_picked_peak_sql,
+	.n_sql = "SELECT count(*) FROM site_peak WHERE run_id = :run",
+	KINDS(TABLE_BYTES_ESTIMATE, TABLE_BYTES, TABLE_BYTES, TABLE_PERCENT, TABLE_COUNT),
+};
+
+/* What only all blocks, and the order of all events, could tell. */
+static const struct report not_of_picked = {
+	.title = "Not known of picked blocks",
+	.nothing = "Not known: blocks were picked (--sample-bytes), and it takes all of them.",
+	.sql = "SELECT NULL AS \"not known\" WHERE 0",
+};
+
 const struct report report_cold_for = {
+	.picked = &not_of_picked,
 	.name = "cold",
 	.has_lines = true,
 	.title = "Memory that nobody touched for so long, by call stack",
@@ -99,6 +152,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "sites",
+		.picked = &picked_sites,
 		.is_sampled = true,
 		.has_lines = true,
 		.scope = REPORT_OF_SUM,
@@ -115,6 +169,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "leaks",
+		.picked = &picked_leaks,
 		.has_lines = true,
 		.scope = REPORT_OF_SUM,
 		.title = "Blocks that were not freed, by call stack",
@@ -129,6 +184,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "unused",
+		.picked = &not_of_picked,
 		.is_sampled = true,
 		.has_lines = true,
 		.title = "Call stacks whose blocks nobody was seen to access",
@@ -150,6 +206,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "regions",
+		.counts_blocks = true,
 		.is_sampled = true,
 		.title = "Regions that the program set (memsight.h), by what they lie in",
 		.nothing = "The program set no region.",
@@ -174,6 +231,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "window-list",
+		.counts_blocks = true,
 		.title = "Windows: parts of the run that were recorded (--window N reports on one)",
 		.nothing = "The run was recorded as a whole.",
 		.note = "live: recorded blocks that lived when the window began; blocks allocated"
@@ -198,6 +256,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "processes",
+		.counts_blocks = true,
 		.title = "Process images, in the order in which they began",
 		.nothing = "No process was recorded.",
 		.sql = report_processes_sql,
@@ -215,6 +274,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "objects",
+		.counts_blocks = true,
 		.has_lines = true,
 		.is_sampled = true,
 		.scope = REPORT_OF_SUM,
@@ -262,6 +322,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "threads",
+		.counts_blocks = true,
 		.is_sampled = true,
 		.scope = REPORT_OF_PART,
 		.title = "Threads: what each allocated, freed and spent",
@@ -381,6 +442,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "timeline",
+		.counts_blocks = true,
 		.scope = REPORT_OF_PART,
 		.title = "Live bytes over time",
 		.needs = REPORT_NEEDS_BLOCKS,
@@ -406,6 +468,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "temporary",
+		.picked = &not_of_picked,
 		.has_lines = true,
 		.title = "Blocks that their thread freed by its next event, by call stack",
 		.nothing = "None.",
@@ -417,6 +480,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "peak",
+		.picked = &picked_peak,
 		.has_lines = true,
 		.scope = REPORT_OF_SUM,
 		.title = "Who was live when the run's live bytes were highest",
@@ -430,6 +494,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "histogram",
+		.counts_blocks = true,
 		.scope = REPORT_OF_SUM,
 		.title = "Blocks by size and by lifetime, in powers of two",
 		.needs = REPORT_NEEDS_BLOCKS,
@@ -441,6 +506,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "hot",
+		.picked = &not_of_picked,
 		.is_sampled = true,
 		.has_lines = true,
 		.scope = REPORT_OF_SUM,
@@ -457,6 +523,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "cold",
+		.picked = &not_of_picked,
 		.is_sampled = true,
 		.has_lines = true,
 		.scope = REPORT_OF_SUM,

@@ -48,6 +48,8 @@ enum report_scope {
 };
 
 struct report {
+	/* This one instead where blocks were picked (--sample-bytes); NULL: it goes for both. */
+	const struct report *picked;
 	const char *name; /* as in --NAME */
 	const char *title; /* over the rows */
 	const char *nothing; /* said instead of an empty list */
@@ -62,6 +64,7 @@ struct report {
 	/* each row is a line under the rows, or under what is said instead; may be NULL */
 	const char *foot_sql;
 	const char *hints_sql; /* each row is a hint under the note; may be NULL */
+	bool counts_blocks; /* ... or bytes in them: that they are estimates is told, if they are */
 	bool is_sampled; /* shows shares of samples: what of them was lost is told */
 	bool has_lines; /* functions and lines: what debug information would add is told */
 	bool wants_lines; /* as selection.wants_lines */
@@ -88,6 +91,9 @@ extern const struct report report_cold_for;
 
 /* The report of a name, or NULL. */
 const struct report *report_find(const char *name);
+
+/* The report that answers for a run: another one where its blocks were picked. */
+const struct report *report_resolve(sqlite3 *db, const struct report *report, int64_t run_id);
 
 /*
  * Write one report; text says how many rows are left out. Returns 0, -EIO when the stream failed,

@@ -1,6 +1,7 @@
 #include "report/queries.h"
 
 #include <errno.h>
+#include <math.h>
 #include <sqlite3.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include "report/text/fit-text.h"
 #include "report/text/sampling-notes.h"
 #include "schemas/trace-format.h"
+#include "store/block-weight.h"
 #include "store/query-value.h"
 #include "store/statement.h"
 
@@ -447,6 +449,45 @@ static char *untraced_text(sqlite3 *db, int64_t run)
 		run);
 }
 
+/*
+ * What the numbers of allocations may be, where they are estimates: 95 % intervals. The highest of
+ * many estimates is too high by chance: of as many independent ones as blocks were picked one in 40
+ * would be above z = sqrt(2 ln(40 n)) standard errors.
+ */
+static void write_estimates(FILE *out, sqlite3 *db, int64_t run)
+{
+	static const struct {
+		const char *name, *error, *text;
+		bool is_bytes;
+	} numbers[] = {
+		{ "allocations", "allocations_error", "allocations", false },
+		{ "bytes", "bytes_error", "bytes in all", true },
+		{ "live_bytes", "live_bytes_error", "not freed", true },
+	};
+	double n_picked = (double)total(db, run, "picked_blocks");
+	double peak = (double)total(db, run, "peak_bytes");
+	double error = (double)total(db, run, "peak_bytes_error");
+	double bytes = (double)total(db, run, "bytes");
+	double variance = pow((double)total(db, run, "bytes_error"), 2);
+	double low, high;
+
+	fputs("             estimates: ", out);
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		double value = (double)total(db, run, numbers[i].name);
+		double half = (double)total(db, run, numbers[i].error);
+		block_weight_interval(value, half * half, 0, &low, &high);
+		if (value == 0 &&
+		    numbers[i].is_bytes) /* none was picked: of others there may be some */
+			high = bytes > 0 ? 3.8415 * variance / bytes : 0;
+		fprintf(out, "%s %s, ", numbers[i].text,
+			format_estimate(value, low, high, numbers[i].is_bytes).text);
+	}
+	low = fmax(peak - error * sqrt(2 * log(40 * fmax(n_picked, 1))), 0);
+	fprintf(out, "peak %s to %s (95 %%)\n             ", format_bytes(llround(low)).text,
+		format_bytes(llround(peak + 1.96 * error)).text);
+	report_picked_foot(out, db, run);
+}
+
 static void write_allocations(FILE *out, sqlite3 *db, int64_t run)
 {
 	auto_free char *left_out = report_sql_text(db, REPORT_SQL_WHY_NO_BLOCKS, run);
@@ -470,12 +511,15 @@ static void write_allocations(FILE *out, sqlite3 *db, int64_t run)
 	fprintf(out, "    peak %s at %s", format_bytes(total(db, run, "peak_bytes")).text,
 		format_duration(total(db, run, "peak_ns")).text);
 	fprintf(out, "    %s ", left_words(db, run));
+	bool is_picked = report_sql_number(db, "SELECT " REPORT_IS_PICKED, run);
 	if (n_left)
 		fprintf(out, "%s in %s %s%s\n", format_bytes(total(db, run, "live_bytes")).text,
 			format_count(n_left).text, plural(n_left, "block", "blocks"),
 			has_several_ends(db, run) ? " (sum over processes)" : "");
 	else
-		fputs("nothing\n", out);
+		fputs(is_picked ? "nothing that was picked\n" : "nothing\n", out);
+	if (is_picked)
+		write_estimates(out, db, run);
 }
 
 /*
@@ -701,7 +745,8 @@ static void write_kinds(FILE *out, sqlite3 *db, int64_t run)
 #define OWNERS(share, low, high, n)                                                                \
 	"SELECT CASE owner.name WHEN 'paused' THEN 'not recorded' WHEN 'global' THEN 'globals'"    \
 	" WHEN 'tool' THEN 'memsight' WHEN 'before_trace' THEN 'before trace'"                     \
-	" WHEN 'below_threshold' THEN 'below threshold' WHEN 'mapping' THEN 'mappings'"            \
+	" WHEN 'below_threshold' THEN 'below threshold' WHEN 'unpicked' THEN 'heap, not picked'"   \
+	" WHEN 'mapping' THEN 'mappings'"                                                          \
 	" ELSE owner.name END, " share ", " low ", " high ", " n " AS n"                           \
 	" FROM kind_share JOIN owner ON owner.id = owner_kind WHERE run_id = :run"                 \
 	" AND " high " IS NOT NULL AND n > 0 AND (owner.name <> 'unknown' OR " share               \

@@ -102,6 +102,8 @@ int report_foot_write(FILE *out, sqlite3 *db, const struct report *report,
 
 		if (report->note)
 			report_sampling_note(out, db, request->run_id, report->note);
+		if (report->counts_blocks && report_picked_foot(out, db, request->run_id) < 0)
+			return -EPROTO;
 		if (report->is_sampled && report_sampling_foot(out, db, request->run_id) < 0)
 			return -EPROTO;
 		if (is_of_losses(report) && report_ledger_write(out, db, request->run_id) < 0)
@@ -205,13 +207,21 @@ static int write_text(FILE *out, void *user)
 				   : write_rows(out, text->db, text->report, text->request);
 }
 
+const struct report *report_resolve(sqlite3 *db, const struct report *report, int64_t run_id)
+{
+	return report->picked && report_sql_number(db, "SELECT " REPORT_IS_PICKED, run_id)
+		       ? report->picked
+		       : report;
+}
+
 int report_write(FILE *out, sqlite3 *db, const struct report *report,
 		 const struct report_request *given)
 {
 	struct report_request resolved = *given;
 	const struct report_request *request = &resolved;
-	struct text text = { db, report, request };
 
+	report = report_resolve(db, report, given->run_id);
+	struct text text = { db, report, request };
 	resolved.limit = limit_of(report, given);
 	statement_forget(db);
 	int r = report->prepare ? report->prepare(db, request) : 0;

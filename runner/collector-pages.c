@@ -29,7 +29,7 @@ int64_t collector_pages_interval(const struct run_options *options)
 {
 	int64_t ns = 0;
 
-	if (options->is_natural || options->null_sink)
+	if (options->is_natural || options->null_sink || options->sample_bytes)
 		return INT64_MAX;
 	if (!options->pages)
 		return 0;

@@ -43,6 +43,8 @@ static const char *why_not(const struct run_options *options, const struct trigg
 		return NULL;
 	if (options->no_alloc)
 		return "needs allocations, which --no-alloc leaves out";
+	if (options->sample_bytes)
+		return "needs every block, of which --sample-bytes picks some (rss does not)";
 	if (options->events && !(options->events & RING_EVENTS_HEAP))
 		return "needs `heap' among --events";
 	if (triggers_begin_windows(options->trigger_actions))

@@ -115,6 +115,7 @@ int collector_end(struct collector *collector)
 	samples_flush(&collector->samples);
 	collector_end_triggers(collector);
 	collector_end_control(collector);
+	collector_end_picks(collector);
 	ticks = clock_ticks(collector->clock);
 	watches_end(&collector->watches, ticks);
 	tracker_finish(&collector->tracker, ticks);

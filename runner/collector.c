@@ -134,6 +134,7 @@ int collector_init(struct collector *collector, const struct clock_pair *first_p
 		return -errno;
 	init_tracker(collector);
 	init_watches(collector);
+	collector_begin_picks(collector);
 	err = collector_begin_totals(collector);
 	if (err < 0)
 		return err;
@@ -513,6 +514,7 @@ int collector_run(struct collector *collector)
 		collector->last_round_ns = collector->now_ns;
 		collector_tick_control(collector);
 		collector_tick_totals(collector);
+		collector_tick_picks(collector);
 		err = do_timed_work(collector);
 	}
 	return err;

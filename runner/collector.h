@@ -118,6 +118,18 @@ struct collector_last {
 	int error;
 };
 
+/* --sample-bytes with --budget; runner/collector-picks.c. */
+struct collector_picks {
+	uint32_t budget_ppm; /* of the program's CPU time; 0: none */
+	uint32_t shift; /* the interval is sample_bytes << shift now */
+	uint64_t n_changes;
+	uint64_t next_ns; /* CLOCK_MONOTONIC: the next look */
+	double program_ns; /* CPU time since the last change was thought of, ... */
+	double cost_ns; /* ... and that of picks */
+	double all_program_ns;
+	double all_cost_ns;
+};
+
 struct collector {
 	/* The caller's: */
 	const struct run_options *options;
@@ -141,6 +153,7 @@ struct collector {
 	struct live_totals *totals; /* NULL: nobody asks */
 	struct collector_triggers triggers;
 	struct collector_last last;
+	struct collector_picks picks;
 	enum ring_clock clock;
 	struct clock_pair first_pair;
 	struct clock_pair last_pair;
@@ -349,6 +362,14 @@ void collector_settle_last(struct collector *collector);
 void collector_end_last(struct collector *collector);
 /* collector-control.c. The trace begins at ticks now; where it has no windows that is the first. */
 void collector_number_cut(struct collector *collector, uint64_t ticks, bool has_windows);
+/*
+ * collector-picks.c. What --sample-bytes cannot be used with: -EINVAL with one line in message.
+ */
+int collector_picks_check(const struct run_options *options, char *message, size_t n_bytes);
+/* Before the first round; a round is over; recording ends. */
+void collector_begin_picks(struct collector *collector);
+void collector_tick_picks(struct collector *collector);
+void collector_end_picks(struct collector *collector);
 /*
  * A connection says something to the recorder. -ENOMSG: it is a program; -EAGAIN: nothing yet; else
  * it is done with.

@@ -105,7 +105,9 @@ static int prepare_one(struct run *run, struct attached *attached)
 	recording_listen_for(&run->recording, order->pid);
 	order->library = run->library;
 	order->socket = run->recording.socket_path;
-	order->wants_blocks = !options->events || options->events & RING_EVENTS_HEAP;
+	/* Of picked blocks only the ends are known: those from before would never end. */
+	order->wants_blocks =
+		!options->sample_bytes && (!options->events || options->events & RING_EVENTS_HEAP);
 	order->timeout_ns =
 		options->attach_timeout_ns ? options->attach_timeout_ns : ATTACH_TIMEOUT_NS;
 	err = attacher_start(order, &attached->attacher);

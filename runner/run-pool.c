@@ -78,6 +78,7 @@ int run_pool_make(struct run *run)
 		.events = run->options->events ? run->options->events : RING_EVENTS_ALL,
 		.flags = ring_flags(run->options),
 		.min_bytes = run->options->min_bytes,
+		.sample_bytes = run->options->sample_bytes,
 		.max_frames = run->options->max_frames,
 		.dir = run->placement.buffers_dir[0] ? run->placement.buffers_dir : NULL,
 		.mode = run->placement.buffers.mode,

@@ -155,6 +155,8 @@ static int store_allocations(struct fact_writer *to, const struct run_options *o
 	if (err == 0)
 		err = store_number(to, "memsight.min_bytes", options->min_bytes);
 	if (err == 0)
+		err = store_number(to, "memsight.sample_bytes", options->sample_bytes);
+	if (err == 0)
 		err = write_fact(to, "memsight.sink", options->null_sink ? "null" : "trace");
 	if (err == 0)
 		err = write_fact(to, "memsight.api", options->api_marks ? "marks" : "obey");

@@ -188,6 +188,8 @@ int run_check(const struct run_options *options, char *message, size_t n_bytes)
 	else
 		err = samples_check(options, message, n_bytes);
 	if (err == 0)
+		err = collector_picks_check(options, message, n_bytes);
+	if (err == 0)
 		err = collector_control_check(options, NULL, message, n_bytes);
 	if (err == 0)
 		err = collector_triggers_check(options, &triggers, triggers_message);

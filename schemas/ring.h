@@ -37,7 +37,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC		UINT64_C(0x31474e4952534d00) /* "\0MSRING1" */
-#define RING_VERSION		13
+#define RING_VERSION		14
 #define RING_CHUNK_BYTES	65536u
 #define RING_LARGEST_PAGE_BYTES 65536u /* of the kernels for aarch64 and ppc64le */
 #define RING_CHUNK_CALL		(UINT64_C(1) << 40) /* in ring_chunk.reserved: look at order */
@@ -46,6 +46,7 @@
 #define RING_MAX_CHUNKS		65536u /* 4 GiB of pool */
 #define RING_MAX_FORKS		1024u /* under way at once, of all programs */
 #define RING_FORK_MS		1000u /* a fork without a child for so long has failed */
+#define RING_MAX_SAMPLE_BYTES	UINT32_MAX
 #define RING_MAX_FRAMES		256u /* deepest call stack, then "truncated: depth" */
 
 /* ring_control.events: which hooks record. A cleared bit means: call through, record nothing. */
@@ -127,7 +128,7 @@ enum ring_leaving {
 };
 
 /*
- * One process image (fork or exec makes a new one). 192 bytes; counters are written by the program.
+ * One process image (fork or exec makes a new one). 200 bytes; counters are written by the program.
  */
 struct ring_process {
 	_Atomic uint32_t state; /* enum ring_process_state */
@@ -165,8 +166,10 @@ struct ring_process {
 	_Atomic uint32_t lent; /* likewise: what was lent (RING_FLAG_WRITES) is to be closed */
 	/* files that were loaded into an image that was attached to, after their first code ran */
 	_Atomic uint64_t n_late_libraries;
+	/* sample_bytes: what recording picked blocks has taken of the program's time */
+	_Atomic uint64_t pick_ticks;
 };
-_Static_assert(sizeof(struct ring_process) == 192, "ring_process is shared");
+_Static_assert(sizeof(struct ring_process) == 200, "ring_process is shared");
 
 /*
  * A limit that some process has set higher than its program wanted. Who finds itself with exactly
@@ -208,7 +211,13 @@ struct ring_control {
 	_Atomic uint64_t start_after;
 	_Atomic uint64_t start_ticks; /* 0: not yet */
 	_Atomic uint32_t start_order;
-	uint8_t reserved1[28];
+	/*
+	 * Only one block in so many bytes on the average is recorded; 0: all are. Each pick is
+	 * drawn for sample_bytes << sample_shift as it is then, at most RING_MAX_SAMPLE_BYTES.
+	 */
+	_Atomic uint32_t sample_shift;
+	uint64_t sample_bytes;
+	uint8_t reserved1[16];
 	/* The collector's side, a cache line of its own. */
 	_Atomic uint64_t heartbeat; /* +1 for each round; still for long: nobody drains */
 	_Atomic uint32_t chunks_freed; /* futex word: +1 when chunks were freed */
@@ -296,7 +305,7 @@ _Static_assert(offsetof(struct ring_chunk, records) == 64, "records start on a c
 #define RING_HEAD_SLOTS(head)	 ((uint16_t)((head) >> 16))
 #define RING_HEAD_STACK_ID(head) ((uint32_t)((head) >> 32))
 
-/* One slot: ALLOC, FREE, MUNMAP. */
+/* One slot: ALLOC, FREE, MUNMAP. The ALLOC of a picked block has two: ring_record2. */
 struct ring_record {
 	_Atomic uint64_t head;
 	uint64_t ticks; /* ALLOC: after the real call; FREE, MUNMAP: before it */
@@ -306,15 +315,16 @@ struct ring_record {
 _Static_assert(sizeof(struct ring_record) == RING_RECORD_BYTES, "ring_record is shared");
 
 /*
- * Two slots: REALLOC, MMAP, MREMAP, PAUSE, RESUME, BREAK, ADVISE, PROTECT, LOCK, NOTE;
- * trace-format.h says which fields each has, the others are 0.
+ * Two slots: REALLOC, ALLOC of a picked block, MMAP, MREMAP, PAUSE, RESUME, BREAK, ADVISE, PROTECT,
+ * LOCK, NOTE; trace-format.h says which fields each has, the others are 0.
  */
 struct ring_record2 {
 	struct ring_record base; /* ticks: after the call; address, size: the new ones */
 	uint64_t old_address; /* REALLOC, MREMAP; 0 for realloc(NULL, n) */
 	uint64_t begin_ticks; /* before the call */
 	uint64_t old_size; /* MREMAP; else 0 */
-	uint64_t detail; /* as trace_event.detail; MMAP: prot | flags << 32 */
+	/* as trace_event.detail; MMAP: prot | flags << 32; of a picked block: its interval */
+	uint64_t detail;
 };
 _Static_assert(sizeof(struct ring_record2) == 2 * RING_RECORD_BYTES, "ring_record2 is shared");
 

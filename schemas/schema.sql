@@ -390,7 +390,9 @@ CREATE TABLE allocation (
     previous_allocation_id INTEGER,           -- the block that realloc turned into this one
     free_call              INTEGER,           -- `call.id`: the function that gave it back; NULL:
                                               -- none did
-    kind                   INTEGER            -- `heap_kind.id`; NULL: libc's heap
+    kind                   INTEGER,           -- `heap_kind.id`; NULL: libc's heap
+    stands_for             REAL NOT NULL DEFAULT 1 -- [blocks] so many: 1, but for those picked by
+                                               -- --sample-bytes (docs/production.md)
 );
 
 -- Mapped memory. *What was mapped and never unmapped?*
@@ -756,11 +758,14 @@ CREATE TABLE site (
     exec_blocks      INTEGER NOT NULL DEFAULT 0, -- [blocks] of these, given back by an exec: their
                                         -- process became another program, so they are no leaks
     exec_bytes       INTEGER NOT NULL DEFAULT 0, -- [bytes] likewise
-    peak_bytes       INTEGER NOT NULL,  -- [bytes] the most that was live at once, all processes
+    peak_bytes       INTEGER NOT NULL,  -- [bytes] the most that was live at once, all processes;
+                                        -- where blocks were picked: what was live when the run's
+                                        -- live bytes were highest
     peak_ns          INTEGER NOT NULL,  -- [ns] when that was
     first_ns         INTEGER NOT NULL,  -- [ns] first allocation
     last_ns          INTEGER NOT NULL,  -- [ns] last free, or the run's end
-    n_temporary      INTEGER NOT NULL,  -- [blocks] freed by the next event of the same thread
+    n_temporary      INTEGER,           -- [blocks] freed by the next event of the same thread;
+                                        -- NULL: not known, blocks were picked
     n_reallocated    INTEGER NOT NULL DEFAULT 0, -- [blocks] that realloc ended: a new one took over
     byte_seconds     REAL NOT NULL,     -- [bytes x s] sum over blocks of size x lifetime in s
     n_samples        REAL NOT NULL,     -- [samples] clock: sum of shares
@@ -787,6 +792,11 @@ CREATE TABLE site (
     stall_share      REAL,              -- [0 to 1] likewise, of what was waited for
     stall_low        REAL,              -- [0 to 1] low end
     stall_high       REAL,              -- [0 to 1] high end
+    n_picked         INTEGER NOT NULL DEFAULT 0, -- [blocks] that numbers of blocks and bytes are
+                                        -- estimated from (--sample-bytes); 0: they are counted
+    variance         REAL NOT NULL DEFAULT 0, -- [bytes^2] of the estimate `bytes`
+    n_variance       REAL NOT NULL DEFAULT 0, -- [blocks^2] of the estimate `n_blocks`
+    live_variance    REAL NOT NULL DEFAULT 0, -- [bytes^2] of the estimate `live_bytes`
     PRIMARY KEY (run_id, stack_id)
 ) WITHOUT ROWID;
 
@@ -796,6 +806,7 @@ CREATE TABLE site_peak (
     stack_id INTEGER NOT NULL, -- `stack.id`: 0: no stack recorded
     n_blocks INTEGER NOT NULL, -- [blocks] live at that moment
     bytes    INTEGER NOT NULL, -- [bytes] live at that moment
+    variance REAL NOT NULL DEFAULT 0, -- [bytes^2] of the estimate `bytes`; 0: counted
     PRIMARY KEY (run_id, stack_id)
 ) WITHOUT ROWID;
 

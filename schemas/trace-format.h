@@ -192,7 +192,7 @@ struct trace_event {
 	uint64_t old_address; /* REALLOC, MREMAP */
 	uint64_t begin_ticks; /* REALLOC, MMAP, MREMAP; else = ticks */
 	uint64_t old_size; /* MREMAP */
-	uint64_t detail; /* MMAP */
+	uint64_t detail; /* MMAP; of a picked block: the mean of bytes between picks */
 };
 
 /*

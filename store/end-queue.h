@@ -15,8 +15,9 @@ struct block_end {
 	uint32_t site : 31;
 	uint32_t is_freed : 1;
 	uint32_t next; /* number, of the list; 0: none */
+	double weight; /* block-weight.h; up to 1: it stands for itself alone */
 };
-_Static_assert(sizeof(struct block_end) == 24, "many wait");
+_Static_assert(sizeof(struct block_end) == 32, "many wait");
 
 #define END_BUCKETS 256u /* of a stretch */
 

@@ -28,11 +28,12 @@ enum {
 	BLOCK_STACK,
 	BLOCK_THREAD,
 	BLOCK_KILLER,
+	BLOCK_WEIGHT,
 };
 
 static struct picture_row_block block_of(const int64_t *const *columns, uint32_t i)
 {
-	return (struct picture_row_block){
+	struct picture_row_block block = {
 		.id = columns[BLOCK_ID][i],
 		.process_id = columns[BLOCK_PROCESS][i],
 		.address = (uint64_t)columns[BLOCK_ADDRESS][i],
@@ -43,6 +44,9 @@ static struct picture_row_block block_of(const int64_t *const *columns, uint32_t
 		.thread_id = columns[BLOCK_THREAD][i],
 		.killer_id = columns[BLOCK_KILLER][i],
 	};
+
+	memcpy(&block.weight, &columns[BLOCK_WEIGHT][i], sizeof(block.weight));
+	return block;
 }
 
 int picture_scan_blocks(sqlite3 *db, int64_t run_id, picture_visit_block visit, void *context)
@@ -51,7 +55,7 @@ int picture_scan_blocks(sqlite3 *db, int64_t run_id, picture_visit_block visit, 
 	const struct scan_query query = {
 		"allocation",
 		"id, process_id, address, size, allocated_ns, freed_ns, stack_id, thread_id,"
-		" freed_thread_id",
+		" freed_thread_id, stands_for",
 		run_id,
 	};
 	const struct scan_rows *rows;

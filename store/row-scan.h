@@ -15,6 +15,7 @@ struct picture_row_block {
 	int64_t stack_id; /* 0: none */
 	int64_t thread_id;
 	int64_t killer_id; /* thread that freed it; INT64_MIN: nobody */
+	double weight; /* blocks that it stands for: block-weight.h */
 };
 
 struct picture_row_sample {

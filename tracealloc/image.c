@@ -12,6 +12,7 @@
 #include "tracealloc/hooks/real.h"
 #include "tracealloc/limit.h"
 #include "tracealloc/pause.h"
+#include "tracealloc/pick.h"
 #include "tracealloc/rebind.h"
 #include "tracealloc/ring/clock.h"
 #include "tracealloc/sampler.h"
@@ -159,6 +160,11 @@ static int attach_exec(bool is_late)
 		return -EPROTO;
 	}
 	take_settings(pool);
+	if (!ta_pick_begin()) {
+		ta_syscall(SYS_munmap, (long)pool, (long)welcome.pool_bytes, 0, 0, 0, 0);
+		ta_image.control = NULL;
+		return -ENOMEM;
+	}
 	ta_image.pool_bytes = welcome.pool_bytes;
 	ta_limit_publish();
 	if (has_no_counter && ta_image.clock == RING_CLOCK_TICKS)

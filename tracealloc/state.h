@@ -25,9 +25,10 @@
  * For zeros of pages: the linker puts them behind all others, which so lie in few pages
  * (meson.build).
  */
-#define TA_LARGE       __attribute__((section(".bss.zz_large")))
-#define ta_likely(x)   __builtin_expect(!!(x), 1)
-#define ta_unlikely(x) __builtin_expect(!!(x), 0)
+#define TA_LARGE	 __attribute__((section(".bss.zz_large")))
+#define ta_likely(x)	 __builtin_expect(!!(x), 1)
+#define ta_unlikely(x)	 __builtin_expect(!!(x), 0)
+#define ta_always_inline inline __attribute__((always_inline))
 
 /* Keeps the compiler from moving memory accesses across: against signal handlers, not CPUs. */
 #define ta_compiler_barrier() __asm__ volatile("" : : : "memory")
@@ -87,7 +88,9 @@ struct ta_image {
 	uint64_t pool_bytes; /* that are mapped from control on */
 	uint64_t clock_ticks; /* TA_CLOCK_KERNEL: these ticks ... */
 	uint64_t clock_raw_ns; /* ... were these ns of CLOCK_MONOTONIC_RAW */
-	uint64_t min_bytes;
+	uint64_t min_bytes; /* smaller blocks are not recorded, or asked about: sample_bytes */
+	uint64_t sample_bytes; /* 0: all blocks are recorded; else one in so many bytes */
+	const uint8_t *picked; /* which blocks may have been picked (pick.h); NULL: all are */
 	uint64_t ticks_per_ms;
 	uint64_t signal_period_ns; /* --source signal; 0: this image is not sampled */
 	pthread_key_t key; /* its destructor ends a thread's chain */

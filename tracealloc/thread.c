@@ -173,6 +173,7 @@ void ta_thread_forked(void)
 	ta_tls.ended = false;
 	ta_tls.rounds = 0;
 	ta_tls.pause_depth = 0;
+	ta_pick_forked();
 	if (!own)
 		return;
 	/* To clear its tables here would copy each of their pages first. */

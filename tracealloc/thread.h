@@ -61,6 +61,7 @@ struct ta_thread {
 	bool announced; /* THREAD_START is written */
 	void *null_sink; /* RING_FLAG_NULL_SINK: the private chunk */
 	uint32_t pause_number; /* of the pause that unrecorded[] is about */
+	uint64_t pick_random; /* state of the generator of picks; 0: it has no seed yet */
 	struct ta_thread *next_all;
 	_Atomic(struct ta_thread *) next_free;
 	uint64_t fork_ticks; /* it is calling fork since then; 0: it is not */
@@ -88,7 +89,9 @@ struct ta_tls {
 	const uintptr_t *guard_word; /* where that lies, where the guard does not tell */
 	uint32_t seen; /* = known, but while the thread is paused TA_SEEN_PAUSED */
 	uint32_t known; /* the state word for which `thread` is right */
-	uint32_t rounds; /* of the key destructor */
+	uint64_t left; /* bytes until the next block is picked (pick.h); 0: look there */
+	uint8_t pick_shift; /* that the next pick was drawn with, + 1; 0: none was drawn yet */
+	uint8_t rounds; /* of the key destructor */
 	uint16_t pause_depth; /* memsight_pause_thread() without memsight_resume_thread() */
 	bool ended; /* the chain is closed: the thread is exiting */
 	bool is_sealed; /* strict seccomp: it can have no time stamp */

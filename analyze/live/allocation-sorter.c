@@ -17,7 +17,7 @@
  * The numbers of a row that are stored. Of each those that differ from the row before are written,
  * as the distance from it: some 20 bytes.
  */
-#define N_CELLS	  14
+#define N_CELLS	  15
 #define ROW_BYTES (TRACE_VARINT_MAX_BYTES * (N_CELLS + 1)) /* at most */
 
 /* A sorted run in the file, while it is merged. */
@@ -138,6 +138,7 @@ static void to_cells(const struct block_row *row, uint64_t cells[N_CELLS])
 		(uint64_t)row->thread_row,
 		(uint64_t)row->freed_thread_row,
 		(uint64_t)row->kind,
+		block->interval,
 	};
 
 	memcpy(cells, values, sizeof(values));
@@ -151,7 +152,8 @@ static void from_cells(const uint64_t cells[N_CELLS], struct block_row *row)
 			   .size = cells[2],
 			   .allocated_ns = (int64_t)cells[3],
 			   .previous_id = cells[6],
-			   .call = (uint8_t)cells[7] },
+			   .call = (uint8_t)cells[7],
+			   .interval = (uint8_t)cells[14] },
 		.end_ns = (int64_t)cells[4],
 		.stack_id = (int64_t)cells[5],
 		.end_kind = (uint8_t)cells[8],

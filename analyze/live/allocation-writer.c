@@ -21,8 +21,8 @@ static const struct rows_table table = {
 	.name = "allocation",
 	.columns = "id, run_id, process_id, thread_id, address, size, allocated_ns, freed_ns,"
 		   " freed_thread_id, stack_id, call, end_kind, previous_allocation_id, free_call,"
-		   " kind",
-	.types = "nnnnnnniiinniii",
+		   " kind, stands_for",
+	.types = "nnnnnnniiinniiir",
 };
 
 enum column {
@@ -41,6 +41,7 @@ enum column {
 	PREVIOUS,
 	FREE_CALL,
 	KIND,
+	WEIGHT,
 };
 
 /* Blocks that ended, and what had been allocated by then. */
@@ -61,14 +62,12 @@ struct block_rows {
 	struct ended given;
 	struct db_writer *thread;
 	struct db_job job;
-	int64_t run_id;
-	int64_t first_id;
+	struct block_rows_of of;
 	uint64_t base; /* the lowest id in the window */
 	struct block_row *window; /* by id modulo n_window; block.id 0: has not ended */
 	uint64_t n_window; /* a power of two, at most BLOCK_ROWS_WINDOW */
 	struct block_spill *late; /* what ended when its id had left the window */
 	struct rows *rows;
-	struct tally_ends *ends;
 };
 
 static void cleanup_block_rows(struct block_rows **rows)
@@ -77,6 +76,11 @@ static void cleanup_block_rows(struct block_rows **rows)
 }
 #define auto_block_rows __attribute__((cleanup(cleanup_block_rows)))
 
+static double weight_of(const struct block_rows *rows, const struct heap_block *block)
+{
+	return block_weight_of(rows->of.intervals->bytes[block->interval], block->size);
+}
+
 static int write_row(struct block_rows *rows, const struct block_row *from)
 {
 	const struct heap_block *block = &from->block;
@@ -84,8 +88,8 @@ static int write_row(struct block_rows *rows, const struct block_row *from)
 	if (!row)
 		return rows_error(rows->rows);
 
-	row[ID].integer = rows->first_id + (int64_t)block->id;
-	row[RUN].integer = rows->run_id;
+	row[ID].integer = rows->of.first_id + (int64_t)block->id;
+	row[RUN].integer = rows->of.run_id;
 	row[PROCESS].integer = from->process_row;
 	row[THREAD].integer = from->thread_row;
 	row[ADDRESS].integer = (int64_t)block->address;
@@ -99,8 +103,9 @@ static int write_row(struct block_rows *rows, const struct block_row *from)
 	row[FREE_CALL].integer = from->free_call ? from->free_call : ROWS_NULL;
 	row[KIND].integer = from->kind;
 	row[PREVIOUS].integer = ROWS_NULL;
+	row[WEIGHT].real = weight_of(rows, block);
 	if (block->previous_id)
-		row[PREVIOUS].integer = rows->first_id + (int64_t)block->previous_id;
+		row[PREVIOUS].integer = rows->of.first_id + (int64_t)block->previous_id;
 	return 0;
 }
 
@@ -168,9 +173,10 @@ static int count(struct block_rows *rows, const struct block_row *row)
 {
 	bool is_freed = memory_is_freed(row->end_kind);
 
-	return tally_ends_add(rows->ends,
+	return tally_ends_add(rows->of.ends,
 			      &(struct tally_end){
 				      .size = row->block.size,
+				      .weight = weight_of(rows, &row->block),
 				      .allocated_ns = row->block.allocated_ns,
 				      .time_ns = row->end_ns,
 				      .life_ns = row->end_ns - row->block.allocated_ns,
@@ -252,15 +258,12 @@ int block_rows_end(struct block_rows *rows, struct block_row **ret_row)
 	return r;
 }
 
-int block_rows_open(struct db *db, int64_t run_id, int64_t first_id, struct tally_ends *ends,
-		    struct block_rows **ret_rows)
+int block_rows_open(struct db *db, const struct block_rows_of *of, struct block_rows **ret_rows)
 {
 	auto_block_rows struct block_rows *rows = calloc(1, sizeof(*rows));
 	if (!rows)
 		return -ENOMEM;
-	rows->run_id = run_id;
-	rows->first_id = first_id;
-	rows->ends = ends;
+	rows->of = *of;
 	rows->base = 1;
 	rows->n_window = FIRST_WINDOW;
 	rows->window = calloc(rows->n_window, sizeof(*rows->window));

@@ -13,6 +13,7 @@
 
 struct db;
 struct block_rows;
+struct block_intervals;
 struct tally_ends;
 
 #define BLOCK_ROWS_WINDOW (1u << 18) /* allocations; a power of two */
@@ -34,10 +35,16 @@ struct block_row {
 
 /*
  * Block ids are added to first_id. Each block is counted in ends, too, which belong to the thread
- * until block_rows_count(). Returns 0 or a negative errno.
+ * until block_rows_count(); intervals get no other numbers meanwhile. Returns 0 or a negative
+ * errno.
  */
-int block_rows_open(struct db *db, int64_t run_id, int64_t first_id, struct tally_ends *ends,
-		    struct block_rows **ret_rows);
+struct block_rows_of {
+	int64_t run_id;
+	int64_t first_id;
+	struct tally_ends *ends;
+	const struct block_intervals *intervals;
+};
+int block_rows_open(struct db *db, const struct block_rows_of *of, struct block_rows **ret_rows);
 
 /* Accepts NULL, returns NULL. */
 struct block_rows *block_rows_close(struct block_rows *rows);

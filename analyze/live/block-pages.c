@@ -309,8 +309,9 @@ static struct heap_block block_of(const struct block_record *record, uint64_t ad
 		.id = record->id_thread & MAX_ID,
 		.previous_id = record->previous_call_size & MAX_ID,
 		.thread = (uint32_t)(record->id_thread >> ID_BITS),
-		.site = (uint32_t)record->site,
+		.site = (uint32_t)record->site_interval,
 		.call = (uint8_t)(record->previous_call_size >> ID_BITS),
+		.interval = (uint8_t)(record->site_interval >> 32),
 	};
 }
 
@@ -320,7 +321,7 @@ static void write_record(struct block_record *record, const struct heap_block *b
 	record->id_thread = block->id | (uint64_t)block->thread << ID_BITS;
 	record->previous_call_size =
 		block->previous_id | (uint64_t)block->call << ID_BITS | block->size << 48;
-	record->site = block->site;
+	record->site_interval = block->site | (uint64_t)block->interval << 32;
 }
 
 static struct heap_block block_at(struct block_page *page, unsigned grain)

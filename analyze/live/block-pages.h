@@ -28,7 +28,7 @@ struct block_record {
 	int64_t allocated_ns;
 	uint64_t id_thread; /* id | thread << 40 */
 	uint64_t previous_call_size; /* previous_id | call << 40 | size << 48 */
-	uint64_t site;
+	uint64_t site_interval; /* site | interval << 32 */
 };
 
 /*

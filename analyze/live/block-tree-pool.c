@@ -244,6 +244,7 @@ int heap_pool_item(struct heap_pool *pool, const struct heap_block *block, uint3
 		.n_refs = 1,
 		.previous_id = block->previous_id,
 		.call = block->call,
+		.interval = block->interval,
 		.thread = block->thread,
 		.site = block->site,
 	};

@@ -44,6 +44,7 @@ struct heap_item {
 	uint64_t n_refs : 24;
 	uint64_t previous_id : 40;
 	uint64_t call : 8;
+	uint64_t interval : 8;
 	uint32_t thread;
 	uint32_t site;
 };

@@ -373,6 +373,7 @@ static void block_of(const struct heap_item *item, uint64_t address, struct heap
 		.thread = item->thread,
 		.site = item->site,
 		.call = item->call,
+		.interval = item->interval,
 	};
 }
 

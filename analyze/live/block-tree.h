@@ -24,6 +24,7 @@ struct heap_block {
 	uint32_t thread; /* number of the thread that allocated */
 	uint32_t site; /* number of its call site (tally.h) */
 	uint8_t call; /* enum trace_call */
+	uint8_t interval; /* number of that with which it was picked (block-weight.h); 0: none */
 };
 
 struct heap_pool;

@@ -1,6 +1,7 @@
 #include "analyze/live/live-memory.h"
 
 #include <errno.h>
+#include <math.h>
 
 #include "analyze/live/live-memory-internal.h"
 
@@ -12,6 +13,19 @@ struct ending {
 	bool is_temporary;
 	uint8_t call; /* enum trace_call that ended it; 0: none */
 };
+
+static struct block_weight weight_of(const struct memory *memory, const struct heap_block *block)
+{
+	uint64_t interval = memory->intervals.bytes[block->interval];
+
+	return block_weigh(block_weight_of(interval, block->size), block->size);
+}
+
+/* The same in whole blocks, for what is only counted. */
+static uint64_t n_of(const struct block_weight *weight)
+{
+	return (uint64_t)llround(weight->n);
+}
 
 static bool is_inherited(const struct memory_image *image, const struct heap_block *block)
 {
@@ -60,6 +74,7 @@ static int end_block(struct memory *memory, struct memory_image *image,
 		     const struct heap_block *block, const struct ending *ending)
 {
 	bool is_freed = memory_is_freed(ending->end_kind);
+	const struct block_weight weight = weight_of(memory, block);
 
 	if (memory->keeps_freed && is_freed &&
 	    freed_pages_add(&image->freed, block->address, block->size) < 0)
@@ -71,16 +86,18 @@ static int end_block(struct memory *memory, struct memory_image *image,
 	    memory_end_names(memory, image, block->address, block->size, ending->time_ns) < 0)
 		return -ENOMEM;
 	if (is_inherited(image, block)) { /* its row is the parent's */
-		memory->tally->total.inherited_frees += is_freed;
+		memory->tally->total.inherited_frees += is_freed ? n_of(&weight) : 0;
 		return 0;
 	}
-	memory->tally->total.mismatched_frees += ending->end_kind == MEMORY_FREED &&
-						 block->call != TRACE_CALL_BEFORE &&
-						 family_of(block->call) != family_of(ending->call);
-	kinds_freed(&memory->kinds, kinds_of(&memory->kinds, &image->kinds, block), block->size,
+	if (ending->end_kind == MEMORY_FREED && block->call != TRACE_CALL_BEFORE &&
+	    family_of(block->call) != family_of(ending->call))
+		memory->tally->total.mismatched_frees += n_of(&weight);
+	if (block->interval && ending->end_kind == MEMORY_REALLOCATED)
+		memory->tally->total.reallocations += n_of(&weight);
+	kinds_freed(&memory->kinds, kinds_of(&memory->kinds, &image->kinds, block), &weight,
 		    is_freed);
 	if (!memory->is_over) /* else it stays live */
-		tally_free(memory->tally, block->site, block->size, ending->time_ns, is_freed);
+		tally_free(memory->tally, block->site, &weight, ending->time_ns, is_freed);
 	return write_row(memory, image, block, ending);
 }
 
@@ -198,7 +215,7 @@ static int rename_block(struct memory *memory, const struct memory_allocation *a
 	block->previous_id = previous_of(move);
 	if (move)
 		move->link = 0;
-	memory->tally->total.reallocations += allocation->link != 0;
+	memory->tally->total.reallocations += allocation->link != 0 && !allocation->detail;
 	thread->allocated_id = block->id;
 	thread->nested_id = 0;
 	return r < 0 ? r : live_blocks_insert(&thread->image->blocks, block);
@@ -215,10 +232,12 @@ int memory_allocated(struct memory *memory, const struct memory_allocation *allo
 		.id = memory->n_allocations + 1,
 		.thread = allocation->thread,
 		.call = allocation->call,
+		.interval = block_interval_number(&memory->intervals, allocation->detail),
 	};
 
 	if (!thread)
 		return -ENOMEM;
+	const struct block_weight weight = weight_of(memory, &block);
 	struct memory_end_of end;
 	struct heap_block inner;
 	if (is_made_within(thread, allocation, &inner)) {
@@ -246,10 +265,10 @@ int memory_allocated(struct memory *memory, const struct memory_allocation *allo
 				     &(struct alignment_moment){ thread->image->row,
 								 block.allocated_ns, block.address,
 								 block.size });
-	memory->tally->total.reallocations += allocation->link != 0;
-	tally_allocation(memory->tally, block.site, block.size, block.allocated_ns);
+	memory->tally->total.reallocations += allocation->link != 0 && !allocation->detail;
+	tally_allocation(memory->tally, block.site, &weight, block.allocated_ns);
 	kinds_allocated(&memory->kinds, kinds_of(&memory->kinds, &thread->image->kinds, &block),
-			block.size);
+			&weight);
 	thread->allocated_id = block.id;
 	thread->nested_id = allocation->flags & TRACE_EVENT_NESTED ? block.id : 0;
 	thread->freed.id = 0;
@@ -279,6 +298,12 @@ static void remember(struct memory *memory, struct memory_thread *thread,
 	};
 }
 
+/* The new block of a realloc may not have been picked. */
+static bool is_realloc(uint8_t call)
+{
+	return call == TRACE_CALL_REALLOC || call == TRACE_CALL_REALLOCARRAY;
+}
+
 int memory_freed(struct memory *memory, const struct memory_end_of *end)
 {
 	struct memory_thread *thread = memory_thread(memory, end->thread);
@@ -297,10 +322,14 @@ int memory_freed(struct memory *memory, const struct memory_end_of *end)
 		return r;
 	}
 	struct ending ending = {
-		.end_kind = end->link ? MEMORY_REALLOCATED : MEMORY_FREED,
+		.end_kind = end->link || (block.interval && is_realloc(end->call))
+				    ? MEMORY_REALLOCATED
+				    : MEMORY_FREED,
 		.time_ns = end->time_ns > block.allocated_ns ? end->time_ns : block.allocated_ns,
 		.thread_row = thread->row,
-		.is_temporary = !end->link && !end->is_early && thread->allocated_id == block.id,
+		/* Between picked blocks there may be others. */
+		.is_temporary = !end->link && !end->is_early && !block.interval &&
+				thread->allocated_id == block.id,
 		.call = end->call,
 	};
 	remember(memory, thread, end, &block);

@@ -65,7 +65,7 @@ static uint32_t find_other(const struct memory_image *image, const struct memory
 static bool has_unrecorded(const struct memory *memory, const struct memory_image *image)
 {
 	return image->was_withheld || memory->was_withheld || memory->min_bytes > 0 ||
-	       memory->has_unseen;
+	       memory->is_picked || memory->has_unseen;
 }
 
 /* The count of ends of blocks that nobody saw being born, or below --min-size. */
@@ -73,7 +73,8 @@ static uint64_t *unknown_of(struct memory *memory, const struct memory_image *im
 {
 	struct tally_total *total = &memory->tally->total;
 
-	return image->was_withheld || memory->was_withheld || memory->min_bytes > 0
+	return image->was_withheld || memory->was_withheld || memory->min_bytes > 0 ||
+			       memory->is_picked
 		       ? &total->unrecorded_frees
 		       : &total->before_trace_frees;
 }

@@ -105,6 +105,8 @@ struct memory {
 	int64_t first_name; /* object_name.id = this + the name's id */
 	struct kinds kinds;
 	uint64_t min_bytes; /* smaller blocks have no events */
+	bool is_picked; /* those that were not picked have none */
+	struct block_intervals intervals;
 	struct rows *changes; /* mapping_event */
 	struct residents *residents;
 	struct touches *touches;

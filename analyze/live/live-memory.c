@@ -49,7 +49,9 @@ int memory_open(struct db *db, int64_t run_id, const struct tasks *tasks, struct
 
 	int r = heap_pool_open(&memory->pool);
 	if (r == 0)
-		r = block_rows_open(db, run_id, memory->first_allocation, &tally->ends,
+		r = block_rows_open(db,
+				    &(struct block_rows_of){ run_id, memory->first_allocation,
+							     &tally->ends, &memory->intervals },
 				    &memory->allocations);
 	if (r == 0)
 		r = rows_open(db, &mapping_table, &memory->mappings);
@@ -231,6 +233,16 @@ void memory_set_texts(struct memory *memory, const struct texts *texts)
 	memory->texts = texts;
 }
 
+void memory_set_picked(struct memory *memory)
+{
+	memory->is_picked = true;
+}
+
+uint64_t memory_interval(const struct memory *memory, uint64_t detail)
+{
+	return memory->is_picked ? detail : 0;
+}
+
 void memory_set_minimum(struct memory *memory, uint64_t bytes)
 {
 	memory->min_bytes = bytes;
@@ -310,6 +322,8 @@ static bool answer_unrecorded(void *user, uint32_t process, enum owner_kind *ret
 
 	if (memory->was_withheld || (image && image->was_withheld))
 		*ret_kind = OWNER_paused;
+	else if (memory->is_picked)
+		*ret_kind = OWNER_unpicked;
 	else if (memory->min_bytes > 0)
 		*ret_kind = OWNER_below_threshold;
 	else

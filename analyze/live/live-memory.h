@@ -69,7 +69,7 @@ struct memory_allocation {
 	int64_t stack_id;
 	uint64_t address;
 	uint64_t size;
-	uint64_t detail; /* mapping: prot | flags << 32 */
+	uint64_t detail; /* mapping: prot | flags << 32; block: the interval it was picked with */
 	uint64_t link; /* realloc, mremap: as given to the end of the old one; 0: none */
 	/* a block that is in the way ends unseen; else -EEXIST, and nothing is done */
 	bool ends_others;
@@ -131,6 +131,12 @@ void memory_set_withheld(struct memory *memory);
 
 /* The same of all images: the trace is none of ours. */
 void memory_set_unseen(struct memory *memory);
+
+/* Only picked blocks have events: --sample-bytes. */
+void memory_set_picked(struct memory *memory);
+
+/* What an event's detail says of a block: the interval that it was picked with; 0: none. */
+uint64_t memory_interval(const struct memory *memory, uint64_t detail);
 
 /* Blocks smaller than bytes have no events: --min-size. */
 void memory_set_minimum(struct memory *memory, uint64_t bytes);

@@ -1,8 +1,10 @@
 #include "analyze/live/memory-kinds.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "store/block-weight.h"
 #include "store/database.h"
 #include "store/statement.h"
 
@@ -93,26 +95,27 @@ unsigned kinds_in_ranges(const struct kinds *kinds, const struct kinds_ranges *r
 	return KINDS_LIBC;
 }
 
-void kinds_allocated(struct kinds *kinds, unsigned kind, uint64_t size)
+void kinds_allocated(struct kinds *kinds, unsigned kind, const struct block_weight *weight)
 {
 	struct kinds_item *item = &kinds->items[kind];
 
-	item->n_blocks++;
-	item->bytes += size;
-	item->live_blocks++;
-	item->live_bytes += size;
-	item->now_bytes += size;
+	item->n_blocks += weight->n;
+	item->bytes += weight->bytes;
+	item->live_blocks += weight->n;
+	item->live_bytes += weight->bytes;
+	item->now_bytes += weight->bytes;
 	if (item->now_bytes > item->peak_bytes)
 		item->peak_bytes = item->now_bytes;
 }
 
-void kinds_freed(struct kinds *kinds, unsigned kind, uint64_t size, bool is_freed)
+void kinds_freed(struct kinds *kinds, unsigned kind, const struct block_weight *weight,
+		 bool is_freed)
 {
 	struct kinds_item *item = &kinds->items[kind];
 
-	item->now_bytes -= size;
-	item->live_blocks -= is_freed;
-	item->live_bytes -= is_freed ? size : 0;
+	item->now_bytes -= weight->bytes;
+	item->live_blocks -= is_freed ? weight->n : 0;
+	item->live_bytes -= is_freed ? weight->bytes : 0;
 }
 
 int64_t kinds_row(const struct kinds *kinds, unsigned kind)
@@ -145,8 +148,8 @@ int kinds_write(struct kinds *kinds)
 
 		r = db_run(kinds->db,
 			   "INSERT INTO kind_total VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, 0, 0, 0)",
-			   "nnnnnnn", kinds->run_id, item->row, (int64_t)item->n_blocks,
-			   (int64_t)item->bytes, (int64_t)item->live_blocks,
+			   "nnnnnnn", kinds->run_id, item->row, llround(item->n_blocks),
+			   (int64_t)item->bytes, llround(item->live_blocks),
 			   (int64_t)item->live_bytes, (int64_t)item->peak_bytes);
 	}
 	if (r < 0 || !kinds->is_used)

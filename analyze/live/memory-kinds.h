@@ -41,9 +41,9 @@ struct kinds {
 	struct kinds_item {
 		char name[32];
 		int64_t row; /* heap_kind.id; 0: not made yet */
-		uint64_t n_blocks;
+		double n_blocks; /* not whole where blocks were picked */
 		uint64_t bytes;
-		uint64_t live_blocks;
+		double live_blocks;
 		uint64_t live_bytes;
 		uint64_t now_bytes; /* in processes that live */
 		uint64_t peak_bytes;
@@ -78,8 +78,10 @@ static inline unsigned kinds_of(const struct kinds *kinds, const struct kinds_ra
 }
 
 /* A block was allocated, or ended; is_freed: somebody gave it back. */
-void kinds_allocated(struct kinds *kinds, unsigned kind, uint64_t size);
-void kinds_freed(struct kinds *kinds, unsigned kind, uint64_t size, bool is_freed);
+struct block_weight;
+void kinds_allocated(struct kinds *kinds, unsigned kind, const struct block_weight *weight);
+void kinds_freed(struct kinds *kinds, unsigned kind, const struct block_weight *weight,
+		 bool is_freed);
 
 /* allocation.kind; INT64_MIN (ROWS_NULL): libc's heap. */
 int64_t kinds_row(const struct kinds *kinds, unsigned kind);

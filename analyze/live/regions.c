@@ -1,10 +1,12 @@
 #include "analyze/live/regions.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "common/array.h"
 #include "common/hash-map.h"
+#include "store/block-weight.h"
 #include "store/database.h"
 #include "store/row-writer.h"
 
@@ -13,7 +15,7 @@
 /* What a region counts. */
 struct counts {
 	int64_t wall_ns;
-	uint64_t n_blocks;
+	double n_blocks; /* not whole where blocks were picked */
 	uint64_t bytes;
 	uint64_t n_samples;
 	uint64_t time_ns;
@@ -137,13 +139,13 @@ static struct trip *innermost(const struct regions *regions, uint32_t thread)
 	return &regions->stacks[thread].trips[regions->stacks[thread].n - 1];
 }
 
-void regions_allocated(struct regions *regions, uint32_t thread, uint64_t size)
+void regions_allocated(struct regions *regions, uint32_t thread, const struct block_weight *weight)
 {
 	struct trip *trip = innermost(regions, thread);
 
 	if (trip) {
-		trip->own.n_blocks++;
-		trip->own.bytes += size;
+		trip->own.n_blocks += weight->n;
+		trip->own.bytes += weight->bytes;
 	}
 }
 
@@ -241,7 +243,7 @@ static int write_row(struct regions *regions, uint32_t thread, const struct trip
 	cells[6].integer = end_ns;
 	cells[7].integer = trip->path;
 	cells[8].integer = ending;
-	cells[9].integer = (int64_t)trip->own.n_blocks;
+	cells[9].integer = llround(trip->own.n_blocks);
 	cells[10].integer = (int64_t)trip->own.bytes;
 	cells[11].integer = (int64_t)trip->own.n_samples;
 	cells[12].integer = (int64_t)trip->own.time_ns;
@@ -330,8 +332,8 @@ static int write_path(const struct regions *regions, size_t i)
 		"nnitnnnnnnnnnnnnnnn", regions->run_id, (int64_t)i + 1,
 		path->parent ? (int64_t)path->parent : INT64_MIN,
 		texts_get(regions->texts, path->text), (int64_t)path->depth, (int64_t)path->n_trips,
-		(int64_t)path->n_left_open, all->wall_ns, own->wall_ns, (int64_t)all->n_blocks,
-		(int64_t)own->n_blocks, (int64_t)all->bytes, (int64_t)own->bytes,
+		(int64_t)path->n_left_open, all->wall_ns, own->wall_ns, llround(all->n_blocks),
+		llround(own->n_blocks), (int64_t)all->bytes, (int64_t)own->bytes,
 		(int64_t)all->n_samples, (int64_t)own->n_samples, (int64_t)all->time_ns,
 		(int64_t)own->time_ns, (int64_t)all->n_faults, (int64_t)own->n_faults);
 }

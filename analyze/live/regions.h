@@ -38,7 +38,8 @@ int regions_push(struct regions *regions, uint32_t thread, uint32_t text, int64_
 int regions_pop(struct regions *regions, uint32_t thread, uint32_t text, int64_t time_ns);
 
 /* What a thread does counts for the region that it is in. */
-void regions_allocated(struct regions *regions, uint32_t thread, uint64_t size);
+struct block_weight;
+void regions_allocated(struct regions *regions, uint32_t thread, const struct block_weight *weight);
 void regions_sample(struct regions *regions, uint32_t thread, int64_t weight);
 void regions_fault(struct regions *regions, uint32_t thread);
 

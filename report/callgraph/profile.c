@@ -13,13 +13,15 @@
 
 static const struct profile_metric_row metrics[PROFILE_METRIC_COUNT] = {
 	[PROFILE_BYTES] = { "bytes", "bytes asked for", REPORT_NEEDS_BLOCKS, TABLE_BYTES,
-			    "SELECT stack_id, bytes, 0, 0 FROM site WHERE run_id = :run" },
+			    "SELECT stack_id, bytes, 0, variance FROM site WHERE run_id = :run" },
 	[PROFILE_BLOCKS] = { "blocks", "blocks", REPORT_NEEDS_BLOCKS, TABLE_COUNT,
-			     "SELECT stack_id, n_blocks, 0, 0 FROM site WHERE run_id = :run" },
+			     "SELECT stack_id, n_blocks, 0, n_variance FROM site WHERE run_id ="
+			     " :run" },
 	[PROFILE_PEAK] = { "peak", "bytes live at the peak", REPORT_NEEDS_BLOCKS, TABLE_BYTES,
-			   "SELECT stack_id, bytes, 0, 0 FROM site_peak WHERE run_id = :run" },
+			   "SELECT stack_id, bytes, 0, variance FROM site_peak WHERE run_id ="
+			   " :run" },
 	[PROFILE_LEAKED] = { "leaked", "bytes not freed", REPORT_NEEDS_BLOCKS, TABLE_BYTES,
-			     "SELECT stack_id, live_bytes - exec_bytes, 0, 0 FROM site"
+			     "SELECT stack_id, live_bytes - exec_bytes, 0, live_variance FROM site"
 			     " WHERE run_id = :run" },
 	[PROFILE_TIME] = { "time", "user CPU time at blocks allocated there", REPORT_NEEDS_CLOCK,
 			   TABLE_DURATION,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/human-number.h"
 #include "report/known-leaks.h"
 #include "report/queries.h"
 #include "report/report.h"
@@ -16,7 +17,8 @@ struct rule {
 	bool is_bytes;
 	bool needs_events; /* lost events make it uncertain */
 	enum profile_metric metric; /* of its differences; PROFILE_METRIC_COUNT: no site has any */
-	const char *sql; /* of :run; NULL: not recorded */
+	/* of :run; NULL: not recorded; then its standard error, where blocks were picked */
+	const char *sql;
 	const char *places_sql; /* the largest, at most :limit; their value is column 0 */
 	int text_column, stack_column; /* the latter 0: there are no call stacks */
 	bool grows_by_lost_frees;
@@ -29,20 +31,26 @@ struct rule {
 
 static const struct rule rules[CHECK_RULE_COUNT] = {
 	[CHECK_PEAK] = { "peak", true, true, PROFILE_PEAK,
-		"SELECT value FROM total WHERE run_id = :run AND name = 'peak_bytes'",
+		/* the highest of many estimates is too high by chance: report/summary.c */
+		"SELECT value, (SELECT error.value * max(1, sqrt(2 * ln(40 * picked.value)) / 1.96)"
+		" FROM total AS error JOIN total AS picked USING (run_id) WHERE error.run_id = :run"
+		" AND error.name = 'peak_bytes_error' AND picked.name = 'picked_blocks')"
+		" FROM total WHERE run_id = :run AND name = 'peak_bytes'",
 		"SELECT bytes, site_name(stack_id, 3), stack_id FROM site_peak WHERE run_id = :run"
 		" ORDER BY 1 DESC, 3 LIMIT :limit", 1, 2, true },
 	[CHECK_LEAKED] = { "leaked", true, true, PROFILE_LEAKED,
-		"SELECT coalesce(sum(" REPORT_LEFT_BYTES "), 0) FROM site"
+		"SELECT coalesce(sum(" REPORT_LEFT_BYTES "), 0), CASE WHEN sum(n_picked) > 0 THEN"
+		" sqrt(sum(live_variance)) END FROM site"
 		" WHERE run_id = :run" NOT_KEPT,
 		"SELECT " REPORT_LEFT_BYTES ", site_name(stack_id, 3), stack_id FROM site"
 		" WHERE run_id = :run AND " REPORT_LEFT_BLOCKS " > 0" NOT_KEPT
 		" ORDER BY 1 DESC, 3 LIMIT :limit", 1, 2, true },
 	[CHECK_RSS] = { "rss", true, false, PROFILE_METRIC_COUNT,
-		"SELECT nullif(max_rss, 0) FROM run WHERE id = :run",
+		"SELECT nullif(max_rss, 0), NULL FROM run WHERE id = :run",
 		report_resident_sql, 11, 0, false },
 	[CHECK_ALLOCATIONS] = { "allocations", false, true, PROFILE_BLOCKS,
-		"SELECT value FROM total WHERE run_id = :run AND name = 'allocations'",
+		"SELECT value, (SELECT value FROM total WHERE run_id = :run AND name ="
+		" 'allocations_error') FROM total WHERE run_id = :run AND name = 'allocations'",
 		"SELECT n_blocks, site_name(stack_id, 3), stack_id FROM site WHERE run_id = :run"
 		" ORDER BY 1 DESC, 3 LIMIT :limit", 1, 2, false },
 };
@@ -114,6 +122,8 @@ enum check_verdict check_worst(const struct check_results *results)
 /* A rule's numbers over the runs of a side. */
 struct numbers {
 	double sum, sum_sq, most;
+	double half; /* of the 95 % interval of the most, where it is an estimate; else 0 */
+	double variance; /* of the sum, likewise */
 	int64_t run; /* that has the most */
 	char *why; /* owned: why they are not known */
 	bool may_be_less; /* than they seem */
@@ -172,8 +182,11 @@ static int add_run(const struct check_request *request, sqlite3 *db, int64_t run
 					: strdup("was not recorded");
 	if (!is_there && !numbers->why)
 		return -ENOMEM;
+	double error = is_there ? sqlite3_column_double(stmt, 1) : 0;
+	numbers->variance += error * error;
 	if (numbers->run == 0 || value > numbers->most) {
 		numbers->most = value;
+		numbers->half = 1.96 * error;
 		numbers->run = run;
 	}
 	numbers->sum += value;
@@ -259,6 +272,21 @@ static int find_grown(const struct check_request *request, struct check_result *
 
 /* ---- Verdicts ---- */
 
+/* Why a limit within the interval of an estimate is neither kept nor exceeded; NULL: no memory. */
+static char *estimate_text(enum check_rule rule, const struct numbers *numbers)
+{
+	bool is_bytes = rules[rule].is_bytes;
+	double low = fmax(numbers->most - numbers->half, 0);
+	double high = numbers->most + numbers->half;
+	char *text = NULL;
+	int n = asprintf(
+		&text, "is an estimate from picked blocks, %s to %s",
+		is_bytes ? format_bytes(llround(low)).text : format_count(llround(low)).text,
+		is_bytes ? format_bytes(llround(high)).text : format_count(llround(high)).text);
+
+	return n < 0 ? NULL : text;
+}
+
 /* More than the limit is more however much was lost; but for a lost free a block lives on. */
 static int judge_limit(const struct check_request *request, enum check_rule rule,
 		       struct numbers *numbers, struct check_results *results)
@@ -269,7 +297,9 @@ static int judge_limit(const struct check_request *request, enum check_rule rule
 	*result = (struct check_result){
 		.rule = rule, .value = numbers->most, .most = most, .half = -1
 	};
-	if (numbers->most > most && !numbers->may_be_less)
+	if (!numbers->why && fabs(numbers->most - most) < numbers->half)
+		numbers->why = estimate_text(rule, numbers);
+	if (numbers->most - numbers->half > most && !numbers->may_be_less)
 		result->verdict = CHECK_EXCEEDED;
 	else if (numbers->why)
 		result->verdict = CHECK_NOT_KNOWN;
@@ -306,6 +336,9 @@ static int judge_change(const struct check_request *request, enum check_rule rul
 		.half = diff_half_of_means((const double[]){ sides[0].sum, sides[1].sum },
 					   (const double[]){ sides[0].sum_sq, sides[1].sum_sq }, n),
 	};
+	if (result->half < 0 && sides[0].variance + sides[1].variance > 0)
+		result->half = 1.96 * sqrt(sides[0].variance / (double)(n[0] * n[0]) +
+					   sides[1].variance / (double)(n[1] * n[1]));
 	if (why) {
 		result->verdict = CHECK_NOT_KNOWN;
 		result->why = strdup(why);

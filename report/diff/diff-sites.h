@@ -10,7 +10,8 @@ struct diff_sum {
 	double sum_sq;
 	double current; /* of the run that is being read */
 	/*
-	 * Time: samples over all runs; half of the sites' intervals, of sampling in squares, of
+	 * Time: samples over all runs (of blocks and bytes n_sq is the variance of their sum,
+	 * block-weight.h); half of the sites' intervals, of sampling in squares, of
 	 * what is not known as it is.
 	 */
 	double n;

@@ -12,6 +12,7 @@
 #include "report/diff/diff-sites.h"
 #include "report/report.h"
 #include "report/text/fit-text.h"
+#include "report/text/sampling-notes.h"
 #include "store/query-value.h"
 #include "store/statement.h"
 
@@ -129,6 +130,18 @@ static double half_of_unknown(const struct diff *diff, const struct diff_site *s
 	return half;
 }
 
+/* Blocks and bytes of single runs are exact, but those estimated from picked blocks. */
+static double half_of_picks(const struct diff *diff, const struct diff_site *site)
+{
+	double variance = 0;
+
+	for (int side = 0; side < 2; side++) {
+		double n_runs = (double)diff->request->sides[side].n_runs;
+		variance += site->sides[side].n_sq / (n_runs * n_runs);
+	}
+	return variance > 0 ? 1.96 * sqrt(variance) : -1;
+}
+
 static double half_of(const struct diff *diff, const struct diff_site *site)
 {
 	const struct diff_side *runs = diff->request->sides;
@@ -141,7 +154,7 @@ static double half_of(const struct diff *diff, const struct diff_site *site)
 		return half + half_of_unknown(diff, site);
 	return diff->request->metric == PROFILE_TIME
 		       ? half_of_samples(diff, site) + half_of_unknown(diff, site)
-		       : -1;
+		       : half_of_picks(diff, site);
 }
 
 static bool is_sure(const struct change *change)
@@ -310,6 +323,9 @@ static void write_foot(FILE *out, const struct diff *diff, size_t n_rows)
 	if (diff->n_noise)
 		fprintf(out, "%zu differ by less than their 95 %% interval: not listed\n",
 			diff->n_noise);
+	for (int side = 0; side < 2; side++)
+		report_picked_foot(out, diff->request->sides[side].db,
+				   diff->request->sides[side].runs[0]);
 }
 
 static int write_rows(FILE *out, void *user)

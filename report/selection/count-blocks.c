@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/array.h"
 #include "report/selection/count.h"
@@ -21,6 +22,7 @@ enum {
 	BLOCK_FREED,
 	BLOCK_KILLER,
 	BLOCK_STACK,
+	BLOCK_WEIGHT,
 };
 
 struct process_end {
@@ -112,6 +114,7 @@ static int read_end(const struct blocks *blocks, const int64_t *const *columns, 
 		r = count_distance(selection->from_ns, allocated_ns, &end.allocated_ns);
 	if (r == 0 && is_freed)
 		r = count_distance(allocated_ns, freed_ns, &end.life_ns);
+	memcpy(&end.weight, &columns[BLOCK_WEIGHT][i], sizeof(end.weight));
 	*ret_end = end;
 	return r;
 }
@@ -131,7 +134,8 @@ static int take_until(struct blocks *blocks, int64_t time_ns)
 	int r;
 
 	while ((r = end_queue_take(&blocks->queue, time_ns, &end)) == 1) {
-		tally_free(blocks->count->tally, end.site, end.size, end.time_ns, end.is_freed);
+		const struct block_weight weight = block_weigh(end.weight, end.size);
+		tally_free(blocks->count->tally, end.site, &weight, end.time_ns, end.is_freed);
 	}
 	return r;
 }
@@ -156,12 +160,14 @@ static int add_block(struct blocks *blocks, const int64_t *const *columns, uint3
 		r = take_until(blocks, end.allocated_ns);
 	if (r < 0)
 		return r;
+	const struct block_weight weight = block_weigh(end.weight, end.size);
 	if (end.is_carried)
-		tally_carry(count->tally, end.site, end.size);
+		tally_carry(count->tally, end.site, &weight);
 	else
-		tally_allocation(count->tally, end.site, end.size, end.allocated_ns);
+		tally_allocation(count->tally, end.site, &weight, end.allocated_ns);
 	r = tally_ends_add(&count->tally->ends, &end);
-	const struct block_end later = { end.time_ns, end.size, end.site, end.is_freed, 0 };
+	const struct block_end later = { end.time_ns,  end.size, end.site,
+					 end.is_freed, 0,	 end.weight };
 	return r < 0 || end.is_left ? r : end_queue_push(&blocks->queue, &later);
 }
 
@@ -182,7 +188,7 @@ static int open_scan(const struct count *count, struct scan **ret_scan)
 	const struct scan_query query = {
 		"allocation",
 		"id, process_id, thread_id, address, size, allocated_ns, freed_ns, freed_thread_id,"
-		" stack_id",
+		" stack_id, stands_for",
 		count->run_id,
 	};
 	const struct scan_bound allocation = { BLOCK_ALLOCATED, INT64_MIN, selection->to_ns - 1,

@@ -131,6 +131,21 @@ int report_sampling_foot(FILE *out, sqlite3 *db, int64_t run_id)
 	return write_lines(out, db, run_id, "", foot_sql);
 }
 
+#define BASE "CAST(" FACT("memsight.sample_bytes") " AS INTEGER)"
+/* clang-format off */
+static const char picked_sql[] = "SELECT printf('numbers of blocks and bytes are estimates from %,d"
+	" picked blocks, %s (--sample-bytes)%s', value, CASE WHEN " BASE " > 0 THEN 'one in ' ||"
+	" bytes_text(" BASE ") || ' on the average' ELSE 'of several runs' END, CASE WHEN "
+	COUNTER("changes of the interval of picks") " > 0 THEN printf(' at first; --budget changed"
+	" that %d times', " COUNTER("changes of the interval of picks") ") ELSE '' END) FROM total"
+	" WHERE run_id = :run AND name = 'picked_blocks'";
+/* clang-format on */
+
+int report_picked_foot(FILE *out, sqlite3 *db, int64_t run_id)
+{
+	return write_lines(out, db, run_id, "", picked_sql);
+}
+
 /* "1,200 samples of user CPU time (clock)": what shares are of, as far as the note speaks of it. */
 static char *base_text(sqlite3 *db, int64_t run_id)
 {

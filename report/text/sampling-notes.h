@@ -20,6 +20,9 @@ int report_ledger_write(FILE *out, sqlite3 *db, int64_t run_id);
  */
 int report_sampling_foot(FILE *out, sqlite3 *db, int64_t run_id);
 
+/* Where blocks were picked (--sample-bytes): that numbers are estimates, of how many. Likewise. */
+int report_picked_foot(FILE *out, sqlite3 *db, int64_t run_id);
+
 /*
  * Write a note; what it calls "samples of user CPU time" gets their number, source, and what was
  * sampled (record --count).

@@ -12,6 +12,7 @@
 #include "common/text-stream.h"
 #include "common/text.h"
 #include "perf/data-source.h"
+#include "store/block-weight.h"
 #include "store/statement.h"
 
 #define DEFAULT_FRAMES 3
@@ -225,6 +226,38 @@ static void bytes_text(sqlite3_context *context, int n_args, sqlite3_value **arg
 	give_text(context, format_bytes(sqlite3_value_int64(args[0])).text);
 }
 
+/* An end of the 95 % interval of an estimate from picked blocks, of its variance and its shift. */
+static void give_estimate(sqlite3_context *context, sqlite3_value **args, bool is_high)
+{
+	double ends[2];
+
+	if (sqlite3_value_type(args[0]) == SQLITE_NULL)
+		return;
+	block_weight_interval(sqlite3_value_double(args[0]), sqlite3_value_double(args[1]),
+			      sqlite3_value_double(args[2]), &ends[0], &ends[1]);
+	sqlite3_result_int64(context, llround(ends[is_high]));
+}
+
+static void estimate_low(sqlite3_context *context, int n_args, sqlite3_value **args)
+{
+	(void)n_args;
+	give_estimate(context, args, false);
+}
+
+static void estimate_high(sqlite3_context *context, int n_args, sqlite3_value **args)
+{
+	(void)n_args;
+	give_estimate(context, args, true);
+}
+
+static void estimate_shift(sqlite3_context *context, int n_args, sqlite3_value **args)
+{
+	(void)n_args;
+	sqlite3_result_double(context, block_weight_shift(sqlite3_value_double(args[0]),
+							  sqlite3_value_double(args[1]),
+							  sqlite3_value_double(args[2])));
+}
+
 static void duration_text(sqlite3_context *context, int n_args, sqlite3_value **args)
 {
 	(void)n_args;
@@ -266,9 +299,11 @@ static const struct {
 	int n_args;
 	void (*call)(sqlite3_context *, int, sqlite3_value **);
 } functions[] = {
-	{ "half_width", 3, half_width },     { "of_interval", 2, of_interval },
-	{ "bytes_text", 1, bytes_text },     { "duration_text", 1, duration_text },
-	{ "percent_text", 2, percent_text }, { "data_source_text", 1, data_source_text },
+	{ "half_width", 3, half_width },	 { "of_interval", 2, of_interval },
+	{ "bytes_text", 1, bytes_text },	 { "duration_text", 1, duration_text },
+	{ "percent_text", 2, percent_text },	 { "data_source_text", 1, data_source_text },
+	{ "estimate_low", 3, estimate_low },	 { "estimate_high", 3, estimate_high },
+	{ "estimate_shift", 3, estimate_shift },
 };
 
 int report_functions_add(sqlite3 *db)

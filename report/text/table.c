@@ -98,10 +98,17 @@ static bool is_number(sqlite3_stmt *stmt, int column)
 	return type == SQLITE_INTEGER || type == SQLITE_FLOAT;
 }
 
+static bool is_estimate(enum table_kind kind)
+{
+	return kind == TABLE_BYTES_ESTIMATE || kind == TABLE_COUNT_ESTIMATE;
+}
+
 /* How many of the columns behind one of this kind are in its cell. */
 static int joined_by(enum table_kind kind)
 {
-	return kind == TABLE_SHARE || kind == TABLE_WITH_INTERVAL ? 2 : kind == TABLE_SHARE_HALF;
+	return kind == TABLE_SHARE || kind == TABLE_WITH_INTERVAL || is_estimate(kind)
+		       ? 2
+		       : kind == TABLE_SHARE_HALF;
 }
 
 static bool is_joined(const struct table_style *style, int column)
@@ -121,6 +128,8 @@ static struct format_text format_joined(sqlite3_stmt *stmt, int column, enum tab
 	if (sqlite3_column_type(stmt, column + 1) == SQLITE_NULL ||
 	    (kind == TABLE_SHARE_HALF && !is_known))
 		return format_percent(kind == TABLE_WITH_INTERVAL ? -1 : value);
+	if (is_estimate(kind))
+		return format_estimate(value, low, high, kind == TABLE_BYTES_ESTIMATE);
 	if (kind == TABLE_SHARE_HALF)
 		return format_share(value, value - low, value + low);
 	return kind == TABLE_SHARE ? format_share(value, low, high)

@@ -27,6 +27,8 @@ enum table_kind {
 	TABLE_SHARE, /* 0 to 1; the next two columns are its ends: one cell, as format_share() */
 	TABLE_SHARE_HALF, /* the same, and the next column is half of its interval */
 	TABLE_WITH_INTERVAL, /* a number; likewise, as format_with_interval() */
+	TABLE_BYTES_ESTIMATE, /* likewise, as format_estimate() */
+	TABLE_COUNT_ESTIMATE,
 	TABLE_PERCENT_CHANGE, /* -1 and above, shown with its sign */
 	TABLE_BAR, /* 0 to 1, in the last column: drawn so that 1 takes all the room there is */
 };

@@ -89,6 +89,8 @@ struct image {
 	char *command; /* arguments separated by NUL */
 	size_t command_bytes;
 	uint64_t cpu_ns; /* CPU time when last asked for; image_cpu_ns() */
+	uint64_t picks_cpu_ns; /* CPU time, and ticks of picks, at the last look at both; 0: none */
+	uint64_t picks_ticks;
 	struct run_process_sampler sampler;
 	struct image_pages pages;
 	struct image_touches touches;

@@ -77,6 +77,7 @@ static void fill_control(const struct pool *pool, const struct pool_config *conf
 	control->max_frames = config->max_frames ? config->max_frames : RING_MAX_FRAMES;
 	control->page_bytes = (uint32_t)sysconf(_SC_PAGESIZE);
 	control->min_bytes = config->min_bytes;
+	control->sample_bytes = config->sample_bytes;
 	control->ticks_per_ms = config->ticks_per_ms;
 	control->magic = RING_MAGIC;
 }

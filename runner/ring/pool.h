@@ -26,6 +26,7 @@ struct pool_config {
 	uint32_t stacks; /* enum ring_stacks */
 	uint32_t clock; /* enum ring_clock */
 	uint64_t min_bytes;
+	uint64_t sample_bytes;
 	uint32_t max_frames; /* of a call stack; 0: RING_MAX_FRAMES */
 	uint64_t ticks_per_ms;
 	const char *dir; /* of a file for it, on persistent memory; NULL: a memfd */

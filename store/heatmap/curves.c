@@ -7,6 +7,7 @@
 #include "common/array.h"
 #include "common/cleanup.h"
 #include "common/hash-map.h"
+#include "store/block-weight.h"
 #include "store/database.h"
 #include "store/end-queue.h"
 #include "store/statement.h"
@@ -102,7 +103,8 @@ static int end_until(struct picture_curves *curves, int64_t time_ns)
 
 	while ((r = end_queue_take(&curves->ends, time_ns, &end)) == 1) {
 		curves->now = (uint64_t)end.time_ns;
-		change(curves, &curves->sites[end.site], curves->now, -(int64_t)end.size);
+		change(curves, &curves->sites[end.site], curves->now,
+		       -(int64_t)block_weigh(end.weight, end.size).bytes);
 	}
 	return r;
 }
@@ -119,13 +121,15 @@ int picture_curves_add(struct picture_curves *curves, const struct picture_row_b
 	if (r < 0)
 		return r;
 	time = time < curves->now ? curves->now : time;
-	change(curves, &curves->sites[site], time, block->size);
+	change(curves, &curves->sites[site], time,
+	       (int64_t)block_weigh(block->weight, (uint64_t)block->size).bytes);
 	if (block->freed_ns == INT64_MAX)
 		return 0;
 	const struct block_end end = {
 		.time_ns = block->freed_ns > (int64_t)time ? block->freed_ns : (int64_t)time,
 		.size = (uint64_t)block->size,
 		.site = site,
+		.weight = block->weight,
 	};
 	return end_queue_push(&curves->ends, &end);
 }

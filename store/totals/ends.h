@@ -9,16 +9,20 @@
 #include "store/totals/histogram.h"
 #include "store/totals/threads.h"
 
-/* Of one call site. */
+/* Of one call site. Numbers of blocks are not whole where blocks were picked. */
 struct site_ends {
-	uint64_t n_blocks; /* allocated by this site, but for those that are carried */
+	double n_blocks; /* allocated by this site, but for those that are carried */
 	uint64_t bytes;
-	uint64_t n_frees;
+	double n_frees;
 	uint64_t unfreed_bytes; /* of blocks that nobody freed */
-	uint64_t exec_blocks; /* of them: their process became another program */
+	double exec_blocks; /* of them: their process became another program */
 	uint64_t exec_bytes;
-	uint64_t n_temporary;
-	uint64_t n_reallocated;
+	double n_temporary;
+	double n_reallocated;
+	uint64_t n_picked; /* that all this is estimated from; 0: it is counted */
+	double variance; /* of bytes */
+	double n_variance; /* of n_blocks */
+	double unfreed_variance; /* of unfreed_bytes */
 	int64_t first_ns; /* INT64_MAX: no block */
 	int64_t last_ns; /* INT64_MIN: no block */
 	double byte_seconds;
@@ -31,16 +35,21 @@ struct tally_ends {
 	size_t n_sites_allocated;
 	struct thread_totals threads; /* threads.first_row: set by the owner */
 	struct histogram histogram;
-	uint64_t allocations; /* but for those that are carried */
+	double allocations; /* but for those that are carried */
 	uint64_t bytes;
-	uint64_t frees;
-	uint64_t temporary;
-	uint64_t live_blocks; /* not freed */
+	double frees;
+	double temporary;
+	double live_blocks; /* not freed */
 	uint64_t live_bytes;
+	uint64_t n_picked;
+	double variance; /* of bytes */
+	double n_variance; /* of allocations */
+	double live_variance; /* of live_bytes */
 };
 
 struct tally_end {
 	uint64_t size;
+	double weight; /* block-weight.h; up to 1: it stands for itself alone */
 	int64_t allocated_ns;
 	int64_t time_ns;
 	int64_t life_ns; /* < 0: it was not freed */

@@ -1,5 +1,6 @@
 #include "store/totals/threads.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,10 +31,10 @@ static int write_total(const struct thread_total *total, struct db *db, int64_t 
 		      "INSERT INTO thread_total(run_id, thread_id, n_blocks, bytes, n_frees,"
 		      " n_foreign, live_blocks, live_bytes, n_temporary, n_samples, time_ns,"
 		      " n_faults) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
-		      "nnnnnnnnnnnn", run_id, row, (int64_t)total->n_blocks, (int64_t)total->bytes,
-		      (int64_t)total->n_frees, (int64_t)total->n_foreign,
-		      (int64_t)total->live_blocks, (int64_t)total->live_bytes,
-		      (int64_t)total->n_temporary, (int64_t)total->n_samples, total->time_ns,
+		      "nnnnnnnnnnnn", run_id, row, llround(total->n_blocks), (int64_t)total->bytes,
+		      llround(total->n_frees), llround(total->n_foreign),
+		      llround(total->live_blocks), (int64_t)total->live_bytes,
+		      llround(total->n_temporary), (int64_t)total->n_samples, total->time_ns,
 		      (int64_t)total->n_faults);
 }
 

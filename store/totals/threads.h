@@ -8,14 +8,15 @@
 
 struct db;
 
+/* Numbers of blocks are estimates where blocks were picked, and then not whole. */
 struct thread_total {
-	uint64_t n_blocks;
+	double n_blocks;
 	uint64_t bytes;
-	uint64_t n_frees;
-	uint64_t n_foreign;
-	uint64_t live_blocks;
+	double n_frees;
+	double n_foreign;
+	double live_blocks;
 	uint64_t live_bytes;
-	uint64_t n_temporary;
+	double n_temporary;
 	uint64_t n_samples;
 	int64_t time_ns;
 	uint64_t n_faults;

@@ -1,5 +1,7 @@
 #include "store/totals/timeline.h"
 
+#include <math.h>
+
 #include "store/database.h"
 #include "store/statement.h"
 
@@ -85,8 +87,8 @@ int timeline_write(const struct timeline *timeline, struct db *db, int64_t run_i
 			(int64_t)i * timeline->interval_ns,
 			(int64_t)slot->live_bytes,
 			(int64_t)slot->max_live_bytes,
-			(int64_t)slot->n_allocations,
-			(int64_t)slot->n_frees,
+			llround(slot->n_allocations),
+			llround(slot->n_frees),
 			(int64_t)slot->n_samples,
 			(int64_t)slot->n_faults,
 		};

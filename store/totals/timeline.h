@@ -12,8 +12,8 @@ struct db;
 struct timeline_slot {
 	uint64_t live_bytes; /* at its end */
 	uint64_t max_live_bytes;
-	uint64_t n_allocations;
-	uint64_t n_frees;
+	double n_allocations; /* estimates where blocks were picked: not whole */
+	double n_frees;
 	uint64_t n_samples;
 	uint64_t n_faults;
 };

@@ -1,6 +1,7 @@
 #include "store/totals/totals.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,8 @@
 #include "store/row-writer.h"
 #include "store/statement.h"
 #include "store/touch.h"
+
+#define NO_BLOCK 1e-3 /* sums of weights leave some 1e-9 behind */
 
 int tally_init(struct tally *tally, int64_t first_thread)
 {
@@ -75,44 +78,53 @@ static void keep_peak(const struct tally *tally, struct tally_site *site)
 	site->kept = tally->n_peaks;
 	site->kept_bytes = site->live_bytes;
 	site->kept_blocks = site->n_live;
+	site->kept_variance = site->live_variance;
 }
 
-static void add_live(struct tally *tally, struct tally_site *site, uint64_t size, int64_t time_ns)
+static void add_live(struct tally *tally, struct tally_site *site,
+		     const struct block_weight *weight, int64_t time_ns)
 {
 	keep_peak(tally, site);
-	site->n_live++;
-	site->live_bytes += size;
+	site->n_live += weight->n;
+	site->live_bytes += weight->bytes;
+	site->live_variance += weight->variance;
 	if (site->live_bytes > site->peak_bytes) {
 		site->peak_bytes = site->live_bytes;
 		site->peak_ns = time_ns;
 	}
-	tally->live_bytes += size;
+	tally->live_bytes += weight->bytes;
+	tally->live_variance += weight->variance;
 	if (tally->live_bytes > tally->total.peak_bytes) {
 		tally->total.peak_bytes = tally->live_bytes;
+		tally->total.peak_variance = tally->live_variance;
 		tally->total.peak_ns = time_ns;
 		tally->n_peaks++;
 	}
 	timeline_change(&tally->timeline, time_ns, tally->live_bytes);
 }
 
-void tally_allocation(struct tally *tally, uint32_t site, uint64_t size, int64_t time_ns)
+void tally_allocation(struct tally *tally, uint32_t site, const struct block_weight *weight,
+		      int64_t time_ns)
 {
-	add_live(tally, &tally->sites[site], size, time_ns);
-	timeline_at(&tally->timeline, time_ns)->n_allocations++;
+	add_live(tally, &tally->sites[site], weight, time_ns);
+	timeline_at(&tally->timeline, time_ns)->n_allocations += weight->n;
 }
 
-void tally_carry(struct tally *tally, uint32_t site, uint64_t size)
+void tally_carry(struct tally *tally, uint32_t site, const struct block_weight *weight)
 {
-	add_live(tally, &tally->sites[site], size, 0);
+	add_live(tally, &tally->sites[site], weight, 0);
 	tally->n_peaks++; /* also where it has no bytes: all that is there is of the peak */
 }
 
-static void take_live(struct tally *tally, struct tally_site *site, uint64_t size)
+static void take_live(struct tally *tally, struct tally_site *site,
+		      const struct block_weight *weight)
 {
 	keep_peak(tally, site);
-	site->n_live--;
-	site->live_bytes -= size;
-	tally->live_bytes -= size;
+	site->n_live -= weight->n;
+	site->live_bytes -= weight->bytes;
+	site->live_variance -= weight->variance;
+	tally->live_bytes -= weight->bytes;
+	tally->live_variance -= weight->variance;
 }
 
 void tally_leave(struct tally *tally)
@@ -121,16 +133,19 @@ void tally_leave(struct tally *tally)
 		struct tally_site *site = &tally->sites[i];
 		keep_peak(tally, site);
 		tally->live_bytes -= site->live_bytes;
-		site->live_bytes = site->n_live = 0;
+		site->live_bytes = 0;
+		site->n_live = site->live_variance = 0;
 	}
+	tally->live_variance = 0;
 }
 
-void tally_free(struct tally *tally, uint32_t site, uint64_t size, int64_t time_ns, bool is_freed)
+void tally_free(struct tally *tally, uint32_t site, const struct block_weight *weight,
+		int64_t time_ns, bool is_freed)
 {
-	take_live(tally, &tally->sites[site], size);
+	take_live(tally, &tally->sites[site], weight);
 	timeline_change(&tally->timeline, time_ns, tally->live_bytes);
 	if (is_freed)
-		timeline_at(&tally->timeline, time_ns)->n_frees++;
+		timeline_at(&tally->timeline, time_ns)->n_frees += weight->n;
 }
 
 void tally_sample(struct tally *tally, const struct sample_event *taken)
@@ -170,14 +185,15 @@ static const char site_sql[] =
 	" peak_bytes, peak_ns, first_ns, last_ns, n_temporary, n_reallocated, byte_seconds,"
 	" n_samples, n_samples_sq, time_ns, n_faults, first_touch_ns, last_touch_ns, n_stalls,"
 	" n_stalls_sq, n_imputed, n_stalls_imputed, share, share_low, share_high, stall_share,"
-	" stall_low, stall_high, exec_blocks, exec_bytes)"
+	" stall_low, stall_high, exec_blocks, exec_bytes, n_picked, variance, n_variance,"
+	" live_variance)"
 	" VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,"
 	" ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31,"
-	" ?32)";
+	" ?32, ?33, ?34, ?35, ?36)";
 /* clang-format on */
 
-static const char peak_sql[] =
-	"INSERT INTO site_peak(run_id, stack_id, n_blocks, bytes) VALUES(?1, ?2, ?3, ?4)";
+static const char peak_sql[] = "INSERT INTO site_peak(run_id, stack_id, n_blocks, bytes, variance)"
+			       " VALUES(?1, ?2, ?3, ?4, ?5)";
 
 static void bind_integers(sqlite3_stmt *statement, const int64_t *values, int n)
 {
@@ -185,29 +201,48 @@ static void bind_integers(sqlite3_stmt *statement, const int64_t *values, int n)
 		statement_integer(statement, i + 1, values[i]);
 }
 
-static int write_site(const struct tally *tally, size_t number, sqlite3_stmt *statement,
-		      int64_t run_id)
+/*
+ * The most that a site held at any time. The highest of many estimates would be too high: where
+ * blocks were picked, what it held when the run held most.
+ */
+static void find_peak(const struct tally *tally, const struct tally_site *site, uint64_t *ret_bytes,
+		      int64_t *ret_ns)
 {
-	const struct tally_site *site = &tally->sites[number];
+	bool is_picked = tally->ends.n_picked > 0;
+
+	*ret_bytes = is_picked ? site->kept_bytes : site->peak_bytes;
+	*ret_ns = is_picked ? tally->total.peak_ns : site->peak_ns;
+}
+
+static int write_site(struct tally *tally, size_t number, sqlite3_stmt *statement, int64_t run_id)
+{
+	struct tally_site *site = &tally->sites[number];
+	uint64_t peak_bytes;
+	int64_t peak_ns;
+
+	keep_peak(tally, site);
+	find_peak(tally, site, &peak_bytes, &peak_ns);
 	const struct site_ends ends = tally_ends_of(&tally->ends, number);
 	const struct share_sum *time = &site->shares.of[SHARE_TIME];
 	const struct share_sum *stalls = &site->shares.of[SHARE_STALL];
 	bool is_touched = site->first_touch_ns != INT64_MAX;
 	const int64_t integers[] = { run_id,
 				     site->stack_id,
-				     (int64_t)ends.n_blocks,
-				     (int64_t)ends.n_frees,
+				     llround(ends.n_blocks),
+				     llround(ends.n_frees),
 				     (int64_t)ends.bytes,
-				     (int64_t)(ends.n_blocks - ends.n_frees),
+				     llround(ends.n_blocks - ends.n_frees),
 				     (int64_t)ends.unfreed_bytes,
-				     (int64_t)site->peak_bytes,
-				     site->peak_ns,
+				     (int64_t)peak_bytes,
+				     peak_ns,
 				     ends.first_ns,
 				     ends.last_ns,
-				     (int64_t)ends.n_temporary,
-				     (int64_t)ends.n_reallocated };
+				     llround(ends.n_temporary),
+				     llround(ends.n_reallocated) };
 
 	bind_integers(statement, integers, 13);
+	if (ends.n_picked > 0) /* whether the next event was another allocation is not known */
+		sqlite3_bind_null(statement, 12);
 	statement_real(statement, 14, ends.byte_seconds);
 	statement_real(statement, 15, time->n);
 	statement_real(statement, 16, time->n_sq);
@@ -220,21 +255,25 @@ static int write_site(const struct tally *tally, size_t number, sqlite3_stmt *st
 	statement_real(statement, 23, site->shares.imputed[SHARE_TIME].n);
 	statement_real(statement, 24, site->shares.imputed[SHARE_STALL].n);
 	tally_bind_answers(statement, 25, tally, &site->shares);
-	statement_integer(statement, 31, (int64_t)ends.exec_blocks);
+	statement_integer(statement, 31, llround(ends.exec_blocks));
 	statement_integer(statement, 32, (int64_t)ends.exec_bytes);
+	statement_integer(statement, 33, (int64_t)ends.n_picked);
+	statement_real(statement, 34, ends.variance);
+	statement_real(statement, 35, ends.n_variance);
+	statement_real(statement, 36, ends.unfreed_variance);
 	return statement_run(statement);
 }
 
-static int write_peak(const struct tally *tally, struct tally_site *site, sqlite3_stmt *statement,
-		      int64_t run_id)
+/* Behind write_site(). */
+static int write_peak(const struct tally_site *site, sqlite3_stmt *statement, int64_t run_id)
 {
-	keep_peak(tally, site);
-	if (site->kept_blocks == 0)
+	if (site->kept_blocks < NO_BLOCK)
 		return 0;
 	bind_integers(statement,
-		      (const int64_t[]){ run_id, site->stack_id, (int64_t)site->kept_blocks,
+		      (const int64_t[]){ run_id, site->stack_id, llround(site->kept_blocks),
 					 (int64_t)site->kept_bytes },
 		      4);
+	statement_real(statement, 5, fmax(site->kept_variance, 0));
 	return statement_run(statement);
 }
 
@@ -250,8 +289,35 @@ static int write_sites(struct tally *tally, struct db *db, int64_t run_id)
 	for (size_t i = 1; i < tally->n_sites && r == 0; i++) {
 		r = write_site(tally, i, site, run_id);
 		if (r == 0)
-			r = write_peak(tally, &tally->sites[i], peak, run_id);
+			r = write_peak(&tally->sites[i], peak, run_id);
 	}
+	return r;
+}
+
+static int write_total(struct db *db, int64_t run_id, const char *name, uint64_t value)
+{
+	return db_run(db, "INSERT INTO total(run_id, name, value) VALUES(?1, ?2, ?3)", "ntn",
+		      run_id, name, (int64_t)value);
+}
+
+/* Where blocks were picked: of how many, and the standard errors of what is estimated from them. */
+static int write_errors(const struct tally *tally, struct db *db, int64_t run_id)
+{
+	const struct tally_ends *ends = &tally->ends;
+	const struct {
+		const char *name;
+		double variance;
+	} rows[] = {
+		{ "allocations_error", ends->n_variance },
+		{ "bytes_error", ends->variance },
+		{ "live_bytes_error", ends->live_variance },
+		{ "peak_bytes_error", tally->total.peak_variance },
+	};
+	int r = write_total(db, run_id, "picked_blocks", ends->n_picked);
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && r == 0; i++)
+		r = write_total(db, run_id, rows[i].name,
+				(uint64_t)llround(sqrt(fmax(rows[i].variance, 0))));
 	return r;
 }
 
@@ -263,14 +329,14 @@ static int write_totals(const struct tally *tally, struct db *db, int64_t run_id
 		const char *name;
 		uint64_t value;
 	} rows[] = {
-		{ "allocations", ends->allocations },
-		{ "frees", ends->frees },
+		{ "allocations", (uint64_t)llround(ends->allocations) },
+		{ "frees", (uint64_t)llround(ends->frees) },
 		{ "bytes", ends->bytes },
-		{ "live_blocks", ends->live_blocks },
+		{ "live_blocks", (uint64_t)llround(ends->live_blocks) },
 		{ "live_bytes", ends->live_bytes },
 		{ "peak_bytes", total->peak_bytes },
 		{ "peak_ns", (uint64_t)total->peak_ns },
-		{ "temporary", ends->temporary },
+		{ "temporary", (uint64_t)llround(ends->temporary) },
 		{ "reallocations", total->reallocations },
 		{ "missed_frees", total->missed_frees },
 		{ "early_frees", total->early_frees },
@@ -292,9 +358,8 @@ static int write_totals(const struct tally *tally, struct db *db, int64_t run_id
 	int r = 0;
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && r == 0; i++)
-		r = db_run(db, "INSERT INTO total(run_id, name, value) VALUES(?1, ?2, ?3)", "ntn",
-			   run_id, rows[i].name, (int64_t)rows[i].value);
-	return r;
+		r = write_total(db, run_id, rows[i].name, rows[i].value);
+	return r < 0 || ends->n_picked == 0 ? r : write_errors(tally, db, run_id);
 }
 
 static int write_others(struct tally *tally, struct db *db, int64_t run_id)

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "store/block-weight.h"
 #include "store/totals/accesses.h"
 #include "store/totals/clock-check.h"
 #include "store/totals/ends.h"
@@ -24,9 +25,11 @@ struct db;
 struct tally_site {
 	int64_t stack_id; /* 0: no stack recorded */
 	uint64_t live_bytes; /* now */
-	uint64_t n_live; /* blocks, now */
+	double n_live; /* blocks, now; not whole where blocks were picked */
+	double live_variance; /* of live_bytes: block-weight.h */
 	uint64_t kept_bytes; /* live at the peak number `kept` of the run, ... */
-	uint64_t kept_blocks;
+	double kept_blocks;
+	double kept_variance;
 	uint64_t kept; /* ... unless a later one found it unchanged */
 	uint64_t peak_bytes;
 	int64_t peak_ns;
@@ -39,6 +42,7 @@ struct tally_site {
 /* Sums of the run; names in tally.c become names of the table `total`. */
 struct tally_total {
 	uint64_t peak_bytes;
+	double peak_variance;
 	int64_t peak_ns;
 	uint64_t reallocations;
 	uint64_t missed_frees; /* an allocation on a live block implied its free */
@@ -86,6 +90,7 @@ struct tally {
 	size_t n_stacks;
 	struct tally_total total;
 	uint64_t live_bytes; /* now, of all processes */
+	double live_variance;
 	uint64_t n_peaks; /* how often live_bytes was higher than ever before */
 	struct timeline timeline;
 	struct tally_ends ends; /* may belong to another thread until the last block has ended */
@@ -116,14 +121,16 @@ int tally_site(struct tally *tally, int64_t stack_id, uint32_t *ret_site);
  * What is live, in order of time: a block was allocated; it is live no more, since it was freed or
  * since its process ended. What else is known of it counts once, by tally_ends_add().
  */
-void tally_allocation(struct tally *tally, uint32_t site, uint64_t size, int64_t time_ns);
-void tally_free(struct tally *tally, uint32_t site, uint64_t size, int64_t time_ns, bool is_freed);
+void tally_allocation(struct tally *tally, uint32_t site, const struct block_weight *weight,
+		      int64_t time_ns);
+void tally_free(struct tally *tally, uint32_t site, const struct block_weight *weight,
+		int64_t time_ns, bool is_freed);
 
 /*
  * A block lives from before the time that is looked at: it is live from its begin on, and else
  * counts nowhere. Those come first.
  */
-void tally_carry(struct tally *tally, uint32_t site, uint64_t size);
+void tally_carry(struct tally *tally, uint32_t site, const struct block_weight *weight);
 
 /* A run ends, others follow: what is live by then is so no more. */
 void tally_leave(struct tally *tally);

@@ -152,6 +152,17 @@ static bool is_none_of_memory(const struct tally *tally, const struct owner_shar
 	return false;
 }
 
+/* Heap memory of a block that was not picked may be of any site. */
+static double unpicked_of(const struct tally *tally, const struct owner_shares *shares, int of)
+{
+	const struct owner_shares *unpicked = &tally->kinds[OWNER_unpicked];
+	uintptr_t from = (uintptr_t)tally->sites, at = (uintptr_t)shares;
+
+	if (at < from || at >= (uintptr_t)(tally->sites + tally->n_sites))
+		return 0;
+	return fmax(unpicked->of[of].time + unpicked->imputed[of].time, 0);
+}
+
 void tally_bind_answers(sqlite3_stmt *statement, int first, const struct tally *tally,
 			const struct owner_shares *shares)
 {
@@ -161,9 +172,10 @@ void tally_bind_answers(sqlite3_stmt *statement, int first, const struct tally *
 	for (int i = 0; i < 6; i++)
 		sqlite3_bind_null(statement, first + i);
 	for (int of = 0; of < SHARE_COUNT; of++) {
-		struct share_answer answer =
-			share_answer_of(&tally->design, shares, (enum share_of)of,
-					takes_none ? 0 : tally->anybody[of], tally->unsampled);
+		struct share_answer answer = share_answer_of(
+			&tally->design, shares, (enum share_of)of,
+			takes_none ? 0 : tally->anybody[of] + unpicked_of(tally, shares, of),
+			tally->unsampled);
 		bind_answer(statement, first + 3 * of, &answer, is_known);
 	}
 }

@@ -5,6 +5,7 @@
 
 #include "tracealloc/hooks/hook-release.h"
 #include "tracealloc/rebind.h"
+#include "tracealloc/ring/chunk.h"
 
 #define TA_REAL(name, type, params) TA_EXPORT type name params;
 #include "tracealloc/hooks/hooks.def"
@@ -13,15 +14,15 @@
  * What a function does that gives out blocks. A block below --min-size costs no look at its stack.
  */
 #define ALLOCATE(real, call, args, size)                                                           \
-	const uintptr_t *frame = TA_FRAME();                                                       \
 	struct ta_hook hook;                                                                       \
 	void *block;                                                                               \
                                                                                                    \
 	if (!ta_hook_enter(&hook, frame, RING_EVENTS_HEAP))                                        \
 		return ta_pause_note((real)args);                                                  \
-	if (ta_hook_is_small(size)) {                                                              \
+	if (ta_hook_is_rare(size)) {                                                               \
+		hook = ta_hook_pick(hook, frame, size);                                            \
 		block = (real)args;                                                                \
-		ta_hook_count_small(&hook, block);                                                 \
+		ta_hook_end_rare(hook, call, block, size);                                         \
 		return block;                                                                      \
 	}                                                                                          \
 	ta_hook_stack(&hook, frame);                                                               \
@@ -40,11 +41,24 @@ static bool is_taken_by_allocator(const uintptr_t *frame, bool is_plain)
 	return ta_tls.guard || (!is_plain && ta_rebind_is_allocator(frame[1]));
 }
 
-/* malloc, calloc, memalign, aligned_alloc, valloc, pvalloc. */
+#define LIST(...) __VA_ARGS__
+
+/*
+ * malloc, calloc, memalign, aligned_alloc, valloc, pvalloc. What records is a function of its own,
+ * so that a block that is not picked passes without any register being saved.
+ */
 #define TA_HEAP(name, call, type, params, args, size)                                              \
-	TA_EXPORT type name params                                                                 \
+	static __attribute__((noinline))                                                           \
+	type name##_recorded(const uintptr_t *frame, LIST params){ ALLOCATE(                       \
+		ta_real.name, call, args, size) } TA_EXPORT type name params                       \
 	{                                                                                          \
-		ALLOCATE(ta_real.name, call, args, size)                                           \
+		void *block;                                                                       \
+                                                                                                   \
+		if (ta_pick_passes(size))                                                          \
+			return ta_real.name args;                                                  \
+		block = name##_recorded(TA_FRAME(), LIST args);                                    \
+		ta_compiler_barrier(); /* no jump: the frame must last */                          \
+		return block;                                                                      \
 	}
 #define TA_LIBC(name, plain, call, type, params, args, size)                                       \
 	TA_EXPORT type name params                                                                 \
@@ -54,7 +68,9 @@ static bool is_taken_by_allocator(const uintptr_t *frame, bool is_plain)
 		if (!ta_real.name)                                                                 \
 			ta_real_resolve();                                                         \
 		real = ta_real.name ? ta_real.name : ta_real.plain;                                \
-		if (is_taken_by_allocator(TA_FRAME(), real == ta_real.plain))                      \
+		const uintptr_t *frame = TA_FRAME();                                               \
+                                                                                                   \
+		if (is_taken_by_allocator(frame, real == ta_real.plain) || ta_pick_passes(size))   \
 			return real args;                                                          \
 		ALLOCATE(real, call, args, size)                                                   \
 	}
@@ -67,15 +83,18 @@ TA_EXPORT int posix_memalign(void **ret_block, size_t alignment, size_t size)
 	struct ta_hook hook;
 	int r;
 
+	if (ta_pick_passes(size))
+		return ta_real.posix_memalign(ret_block, alignment, size);
 	if (!ta_hook_enter(&hook, frame, RING_EVENTS_HEAP)) {
 		r = ta_real.posix_memalign(ret_block, alignment, size);
 		if (r == 0)
 			ta_pause_note(*ret_block);
 		return r;
 	}
-	if (ta_hook_is_small(size)) {
+	if (ta_hook_is_rare(size)) {
+		hook = ta_hook_pick(hook, frame, size);
 		r = ta_real.posix_memalign(ret_block, alignment, size);
-		ta_hook_count_small(&hook, r == 0 ? *ret_block : NULL);
+		ta_hook_end_rare(hook, TRACE_CALL_POSIX_MEMALIGN, r == 0 ? *ret_block : NULL, size);
 		return r;
 	}
 	ta_hook_stack(&hook, frame);
@@ -118,7 +137,7 @@ static void commit_realloc(const struct ta_hook *hook, struct ring_record2 *reco
 {
 	enum trace_call call = RING_HEAD_CALL(record->detail);
 
-	bool is_small = ta_hook_is_small(size);
+	bool is_small = ta_hook_is_rare(size);
 
 	record->detail = 0;
 	if (block && is_small)
@@ -136,6 +155,60 @@ static void commit_realloc(const struct ta_hook *hook, struct ring_record2 *reco
 }
 
 typedef void *(*realloc_fn)(void *block, size_t size);
+
+/* What a realloc of picked blocks has done, into its two reserved slots. */
+static void commit_picked(const struct ta_hook *hook, struct ring_record2 *record,
+			  enum trace_call call, void *block, size_t size)
+{
+	if (hook->every && !ta_pick_insert(block)) {
+		ta_chunk_count_dropped();
+	} else if (hook->every) {
+		record->old_size = 0;
+		record->detail = hook->every;
+		ta_record_fill(&record->base, ta_hook_head(hook, TRACE_OP_REALLOC, call, 2),
+			       ta_ticks_end(), (uintptr_t)block, size);
+		return;
+	}
+	if (record->old_address)
+		commit_end(hook, record, call);
+	else
+		ta_record_cancel(record, sizeof(*record));
+}
+
+/* Some blocks are picked: the old one may be, and the new one is drawn for like any other. */
+static __attribute__((noinline)) void *reallocate_picked(const uintptr_t *frame,
+							 enum trace_call call, void *block,
+							 size_t size, const realloc_fn *real)
+{
+	bool is_picked = !ta_pick_passes(size), was_picked = block && ta_pick_ends(block);
+	struct ring_record2 *record = NULL;
+	struct ta_hook hook = { .thread = NULL };
+	void *result;
+
+	if (!is_picked && !was_picked)
+		return (*real)(block, size);
+	if (!ta_hook_enter_end(&hook, frame, RING_EVENTS_HEAP))
+		return (*real)(block, size);
+	if (is_picked && !ta_pause_is_on(RING_EVENTS_HEAP))
+		hook = ta_hook_pick(hook, frame, size);
+	if (hook.every || was_picked)
+		record = ta_record_reserve(hook.thread, hook.bits, sizeof(*record));
+	if (record) {
+		record->old_address = was_picked ? (uintptr_t)block : 0;
+		record->begin_ticks = ta_ticks_begin();
+	}
+	result = (*real)(block, size);
+	if (!result && size != 0 && was_picked) /* it is there as before */
+		ta_pick_insert(block);
+	if (record && !result && size != 0)
+		ta_record_cancel(record, sizeof(*record));
+	if (record && (result || size == 0)) {
+		hook.every = result ? hook.every : 0;
+		commit_picked(&hook, record, call, result, size);
+	}
+	ta_hook_leave(&hook);
+	return result;
+}
 
 /* The new block is not recorded now; the end of the old one is, unless it was not either. */
 static __attribute__((noinline)) void *reallocate_unseen(const uintptr_t *frame,
@@ -186,6 +259,8 @@ static ta_always_inline void *reallocate(const uintptr_t *frame, enum trace_call
 			       size < ta_arena_size(block) ? size : ta_arena_size(block));
 		return result;
 	}
+	if (ta_unlikely(ta_image.picked))
+		return reallocate_picked(frame, call, block, size, real);
 	if (!ta_hook_enter(&hook, frame, RING_EVENTS_HEAP))
 		return reallocate_unseen(frame, call, block, size, real);
 	ta_hook_stack(&hook, frame);

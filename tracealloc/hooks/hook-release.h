@@ -15,24 +15,25 @@ typedef void (*ta_free_fn)(void *block);
 void ta_release_unseen(const uintptr_t *frame, enum trace_call call, void *block,
 		       const ta_free_fn *real);
 
+/*
+ * What ta_release_by() does, but for a block that has passed unpicked: a function of its own, so
+ * that those pass without any register being saved.
+ */
+void ta_release_recorded(const uintptr_t *frame, enum trace_call call, void *block,
+			 const ta_free_fn *real);
+
 /* real: where the function is that gives it back; read when it is called. */
 static ta_always_inline void ta_release_by(const uintptr_t *frame, enum trace_call call,
 					   void *block, const ta_free_fn *real)
 {
-	struct ta_hook hook;
-
 	if (ta_is_ours(block))
 		return;
-	if (!ta_hook_enter(&hook, frame, RING_EVENTS_HEAP)) {
-		if (ta_pause_forget(block))
-			(*real)(block);
-		else
-			ta_release_unseen(frame, call, block, real);
+	if (ta_pick_has_passed(block)) {
+		(*real)(block);
 		return;
 	}
-	ta_hook_free(&hook, call, block);
-	(*real)(block);
-	ta_hook_leave(&hook);
+	ta_release_recorded(frame, call, block, real);
+	ta_compiler_barrier(); /* no jump: the frame must last */
 }
 
 static ta_always_inline void ta_release(const uintptr_t *frame, enum trace_call call, void *block)

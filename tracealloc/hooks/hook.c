@@ -4,6 +4,7 @@
 
 #include "tracealloc/hooks/real.h"
 #include "tracealloc/image.h"
+#include "tracealloc/ring/chunk.h"
 
 /* Without a known stack: how far above a guard a hook may start and still mean "unwound". */
 #define NEAR_BYTES (256u << 10)
@@ -135,4 +136,59 @@ bool ta_hook_enter_kept(struct ta_hook *hook, const uintptr_t *frame, uint32_t e
 	if (hook->thread && !hook->bits)
 		ta_tls.guard = 0;
 	return false;
+}
+
+/* What picks cost the program: the collector may want fewer of them. */
+static void count_cost(uint64_t begin)
+{
+	atomic_fetch_add_explicit(&ta_image.process->pick_ticks, ta_ticks_end() - begin,
+				  memory_order_relaxed);
+}
+
+struct ta_hook ta_hook_pick(struct ta_hook hook, const uintptr_t *frame, size_t size)
+{
+	uint64_t begin;
+
+	hook.every = ta_pick_take(size);
+	if (!hook.every)
+		return hook;
+	begin = ta_ticks_begin();
+	ta_hook_stack(&hook, frame);
+	count_cost(begin);
+	return hook;
+}
+
+static void record_picked(const struct ta_hook *hook, enum trace_call call, const void *block,
+			  size_t size)
+{
+	uint64_t begin = ta_ticks_begin(), now;
+	struct ring_record2 *record;
+
+	/* Before the record: nobody but us knows the block yet. */
+	if (!ta_pick_insert(block)) {
+		ta_chunk_count_dropped();
+		return;
+	}
+	record = ta_record_reserve(hook->thread, hook->bits, sizeof(*record));
+	if (!record) {
+		ta_pick_remove(block);
+		return;
+	}
+	now = ta_ticks_end(); /* not before it is reserved: what is older may be committed */
+	record->old_address = 0;
+	record->begin_ticks = now;
+	record->old_size = 0;
+	record->detail = hook->every;
+	ta_record_fill(&record->base, ta_hook_head(hook, TRACE_OP_ALLOC, call, 2), now,
+		       (uintptr_t)block, size);
+	count_cost(begin);
+}
+
+void ta_hook_end_rare(struct ta_hook hook, enum trace_call call, const void *block, size_t size)
+{
+	if (block && hook.every)
+		record_picked(&hook, call, block, size);
+	else if (block && !ta_image.picked)
+		atomic_fetch_add_explicit(&ta_image.process->n_below_min, 1, memory_order_relaxed);
+	ta_hook_leave(&hook);
 }

@@ -14,20 +14,21 @@
 
 #include "schemas/trace-format.h"
 #include "tracealloc/pause.h"
+#include "tracealloc/pick.h"
 #include "tracealloc/ring/clock.h"
 #include "tracealloc/ring/record.h"
 #include "tracealloc/stack/stack.h"
 #include "tracealloc/state.h"
 #include "tracealloc/thread.h"
 
-#define TA_EXPORT	 __attribute__((visibility("default")))
-#define ta_always_inline inline __attribute__((always_inline))
+#define TA_EXPORT __attribute__((visibility("default")))
 
 /* A running hook. */
 struct ta_hook {
 	struct ta_thread *thread; /* NULL: nothing is recorded */
 	uint32_t bits; /* 0, or TA_NESTED_BITS */
 	uint32_t stack_id;
+	uint64_t every; /* the interval that the block was picked with; 0: all are recorded */
 };
 
 /*
@@ -120,19 +121,18 @@ static ta_always_inline void ta_record_fill(struct ring_record *record, uint64_t
 	ta_record_commit(&record->head, head);
 }
 
-/* Is a block of this size to be counted only? Asked before its stack is captured. */
-static ta_always_inline bool ta_hook_is_small(size_t size)
+/*
+ * Is a block of this size perhaps not recorded, being below --min-size or not picked? Asked before
+ * its stack is captured. If so ta_hook_pick() comes before the call, which captures it for a block
+ * that is picked, and ta_hook_end_rare() behind it, which also leaves. NULL: the call failed. The
+ * hook is a copy: see ta_hook_enter_slow().
+ */
+static ta_always_inline bool ta_hook_is_rare(size_t size)
 {
 	return ta_unlikely(size < ta_image.min_bytes);
 }
-
-/* End the hook of such a block; NULL: the call failed. */
-static inline void ta_hook_count_small(const struct ta_hook *hook, const void *block)
-{
-	if (block)
-		atomic_fetch_add_explicit(&ta_image.process->n_below_min, 1, memory_order_relaxed);
-	ta_hook_leave(hook);
-}
+struct ta_hook ta_hook_pick(struct ta_hook hook, const uintptr_t *frame, size_t size);
+void ta_hook_end_rare(struct ta_hook hook, enum trace_call call, const void *block, size_t size);
 
 /* Record a block that was just born. */
 static ta_always_inline void ta_hook_alloc(const struct ta_hook *hook, enum trace_call call,

@@ -22,17 +22,18 @@ static ta_always_inline void *take(size_t alignment, size_t size)
 	return ta_real.aligned_alloc(alignment, ((size ? size : 1) + alignment - 1) & -alignment);
 }
 
-static ta_always_inline void *allocate(const uintptr_t *frame, enum trace_call call,
-				       size_t alignment, size_t size)
+static __attribute__((noinline)) void *
+allocate_recorded(const uintptr_t *frame, enum trace_call call, size_t alignment, size_t size)
 {
 	struct ta_hook hook;
 	void *block;
 
 	if (!ta_hook_enter(&hook, frame, RING_EVENTS_HEAP))
 		return ta_pause_note(take(alignment, size));
-	if (ta_hook_is_small(size)) {
+	if (ta_hook_is_rare(size)) {
+		hook = ta_hook_pick(hook, frame, size);
 		block = take(alignment, size);
-		ta_hook_count_small(&hook, block);
+		ta_hook_end_rare(hook, call, block, size);
 		return block;
 	}
 	ta_hook_stack(&hook, frame);
@@ -41,6 +42,13 @@ static ta_always_inline void *allocate(const uintptr_t *frame, enum trace_call c
 		ta_hook_alloc(&hook, call, block, size);
 	ta_hook_leave(&hook);
 	return block;
+}
+
+static ta_always_inline void *allocate(const uintptr_t *frame, enum trace_call call,
+				       size_t alignment, size_t size)
+{
+	return ta_pick_passes(size) ? take(alignment, size)
+				    : allocate_recorded(frame, call, alignment, size);
 }
 
 /*
@@ -92,10 +100,11 @@ static void commit_wrap(const struct wrap *wrap, uint64_t head, const void *bloc
 
 static bool begin_new(struct wrap *wrap, const uintptr_t *frame, size_t size)
 {
-	if (ta_new_mode != TA_NEW_WRAP || !ta_hook_enter(&wrap->hook, frame, RING_EVENTS_HEAP))
+	if (ta_new_mode != TA_NEW_WRAP || ta_image.picked ||
+	    !ta_hook_enter(&wrap->hook, frame, RING_EVENTS_HEAP))
 		return false;
 	wrap->record = NULL;
-	if (ta_hook_is_small(size))
+	if (ta_hook_is_rare(size))
 		return true;
 	ta_hook_stack(&wrap->hook, frame);
 	reserve_wrap(wrap);
@@ -104,8 +113,8 @@ static bool begin_new(struct wrap *wrap, const uintptr_t *frame, size_t size)
 
 static void end_new(struct wrap *wrap, enum trace_call call, const void *block, size_t size)
 {
-	if (ta_hook_is_small(size)) {
-		ta_hook_count_small(&wrap->hook, block);
+	if (ta_hook_is_rare(size)) {
+		ta_hook_end_rare(wrap->hook, call, block, size);
 		return;
 	}
 	if (wrap->record)
@@ -127,7 +136,7 @@ static bool was_unrecorded(void *block)
 
 static bool begin_delete(struct wrap *wrap, const uintptr_t *frame, void *block)
 {
-	if (ta_new_mode != TA_NEW_WRAP || was_unrecorded(block) ||
+	if (ta_new_mode != TA_NEW_WRAP || was_unrecorded(block) || !ta_pick_ends(block) ||
 	    !ta_hook_enter_end(&wrap->hook, frame, RING_EVENTS_HEAP))
 		return false;
 	reserve_wrap(wrap);
@@ -137,6 +146,26 @@ static bool begin_delete(struct wrap *wrap, const uintptr_t *frame, void *block)
 static void end_delete(const struct wrap *wrap, enum trace_call call, const void *block)
 {
 	commit_wrap(wrap, ta_hook_head(&wrap->hook, TRACE_OP_FREE, call, 1), block, 0);
+}
+
+/*
+ * Some blocks are picked, or recording is paused. left: ta_tls.left before the call; where a hook
+ * inside has counted the block there is nothing to do.
+ */
+static void *end_new_picked(const uintptr_t *frame, enum trace_call call, void *block, size_t size,
+			    uint64_t left)
+{
+	struct ta_hook hook;
+
+	if (ta_new_mode != TA_NEW_WRAP)
+		return block;
+	if (!ta_image.picked)
+		return ta_pause_note(block);
+	if (!block || ta_tls.left != left || ta_pick_passes(size) ||
+	    !ta_hook_enter(&hook, frame, RING_EVENTS_HEAP))
+		return block;
+	ta_hook_end_rare(ta_hook_pick(hook, frame, size), call, block, size);
+	return block;
 }
 
 #define LIST(...) __VA_ARGS__
@@ -156,8 +185,10 @@ static void end_delete(const struct wrap *wrap, enum trace_call call, const void
 		if (!ta_real.name)                                                                 \
 			return allocate(frame, call, alignment, size);                             \
 		if (!begin_new(&wrap, frame, size)) {                                              \
+			uint64_t left = ta_tls.left;                                               \
+                                                                                                   \
 			block = ta_real.name args;                                                 \
-			return ta_new_mode == TA_NEW_WRAP ? ta_pause_note(block) : block;          \
+			return end_new_picked(frame, call, block, size, left);                     \
 		}                                                                                  \
 		block = ta_real.name args;                                                         \
 		end_new(&wrap, call, block, size);                                                 \

@@ -23,6 +23,8 @@ static const char *const kind_names[] = {
 	[TABLE_SHARE] = "share",
 	[TABLE_SHARE_HALF] = "share_half",
 	[TABLE_WITH_INTERVAL] = "with_interval",
+	[TABLE_BYTES_ESTIMATE] = "bytes_estimate",
+	[TABLE_COUNT_ESTIMATE] = "count_estimate",
 	[TABLE_PERCENT_CHANGE] = "percent_change",
 	[TABLE_BAR] = "bar",
 };
@@ -111,6 +113,9 @@ int view_report(struct view_question *question)
 {
 	const struct report *report = NULL;
 	int r = find_report(question, &report);
+
+	if (r == 0)
+		report = report_resolve(question->db, report, question->run);
 
 	question->context->names |= REPORT_NAMES_LINKED; /* those of a part are taken with it */
 	if (r == 0 && report->scope != REPORT_OF_RUN && report->scope != REPORT_OF_SPAN)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "analyze/live/regions.h"
+#include "store/block-weight.h"
 #include "store/database.h"
 #include "tests/unit/analyze/fixtures/check-db.h"
 #include "tests/unit/analyze/fixtures/make-records.h"
@@ -163,7 +164,7 @@ static void step(int64_t now)
 			trips[in].blocks++;
 			trips[in].bytes += size;
 		}
-		regions_allocated(regions, thread, size);
+		regions_allocated(regions, thread, &(struct block_weight){ .n = 1, .bytes = size });
 	}
 }
 

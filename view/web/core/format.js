@@ -108,6 +108,15 @@ export function withInterval(value, low, high) {
 	return `${text(value)} ±${text(Number(half.toPrecision(2)))}`;
 }
 
+/** "1.34 GiB ±2.1 %" of an estimate from picked blocks; both ends where its interval is wide. */
+export function estimate(value, low, high, text) {
+	const half = Math.max(value - low, high - value) / Math.max(value, 1);
+	if (low === high)
+		return text(value);
+	return half > 0.25 ? `${text(low)}-${text(high)}`
+		: `${text(value)} ±${Number((100 * half).toPrecision(2))} %`;
+}
+
 /** "Peak" of "peak". */
 export function capital(text) {
 	return text.charAt(0).toUpperCase() + text.slice(1);

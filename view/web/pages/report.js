@@ -4,7 +4,7 @@
  */
 import { h } from "memsight/dom";
 import {
-	bytes, capital, count, duration, isKnown, percent, share, withInterval,
+	bytes, capital, count, duration, estimate, isKnown, percent, share, withInterval,
 } from "memsight/format";
 import { MOST_ROWS, saver } from "memsight/csv";
 import { createGrid } from "memsight/grid";
@@ -26,6 +26,8 @@ const KINDS = {
 	share: [share, 2],
 	share_half: [(value, half) => share(value, value - half, value + half), 1],
 	with_interval: [withInterval, 2],
+	bytes_estimate: [(value, low, high) => estimate(value, low, high, bytes), 2],
+	count_estimate: [(value, low, high) => estimate(value, low, high, count), 2],
 	percent_change: [(value) => `${value > 0 ? "+" : ""}${(100 * value).toFixed(1)} %`, 0],
 };
 
