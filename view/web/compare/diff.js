@@ -25,7 +25,7 @@ const HELP = "Call sites of two runs, paired by the functions that lead to them:
 	+ "and functions that were renamed, moved or extracted make no difference. The bar is the "
 	+ "change, to the right more, to the left less, with its 95 % interval where it has one; "
 	+ "\"may be 0\" means that the interval holds 0. Bytes and blocks of single runs are "
-	+ "exact.";
+	+ "exact, unless a run picked some blocks only (--sample-bytes).";
 const FLAME_HELP = "Each box is as wide as before and after together. Orange with + has grown, "
 	+ "blue with − has shrunk, grey is as it was; the stronger, the larger the change is "
 	+ "against the whole of the box.";

@@ -32,6 +32,8 @@
  *   trees and objects are of: the selected one, of an exported file the one that it holds
  * @property {() => Object} part   the same as parameters of a request; none of the whole run
  * @property {() => string} partText  the same in words, and why it is not the selected time
+ * @property {() => string} exactness   how numbers of blocks and bytes are known: "exact", or
+ *   from how many picked blocks they are estimated (--sample-bytes)
  * @property {(text: string) => void} say   tells a screen reader
  * @property {() => Object} names  what asks for call paths as they are wanted: with calls of
  *   libraries ({ full: 1 }) or without
@@ -135,6 +137,10 @@ const app = {
 		const span = app.span();
 		return span.from === from && span.to === to ? text : `${text}: an exported file `
 			+ `cannot count ${isAll ? "a" : "another"} part of the time anew`;
+	},
+	exactness() {
+		const n = app.run.totals?.picked_blocks;
+		return n ? `estimated from ${format.plural(n, "picked block")}` : "exact";
 	},
 	say(text) { live.textContent = text; },
 	names: () => (state.get().full === "1" ? { full: 1 } : {}),

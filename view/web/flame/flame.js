@@ -292,7 +292,7 @@ export function create(root, app) {
 		const part = shareOf(total, samples[0], ends?.[0].all);
 		return [
 			`${counted}: ${atLeast(total, ends?.[0].all)} in all`,
-			n === null ? "counted exactly"
+			n === null ? app.exactness()
 				: `${part} of n = ${count(n)} samples; ± is the 95 % interval`,
 			ends ? "two numbers: anywhere between them" : "",
 			app.partText(),

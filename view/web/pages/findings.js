@@ -12,7 +12,8 @@ import { plainText, siteText } from "memsight/site-text";
 import { valueText } from "memsight/units";
 
 const HELP = "What stands out by fixed rules (docs/findings.md), the largest part of its whole "
-	+ "first. What is counted is exact; what is sampled is said only where the low end of its "
+	+ "first. What is counted is exact, but for blocks of a run that picked some of them "
+	+ "(--sample-bytes); what is sampled is said only where the low end of its "
 	+ "95 % interval is above the threshold.";
 
 const SHARES = ["CPU time", "accesses"]; // units of sizes that are 0 to 1
@@ -56,9 +57,10 @@ function facts(app) {
 		["run", duration(app.duration), `${plural(app.processes.length, "process",
 			"processes")}, ${plural(threads, "thread")}`],
 		["allocations", hasBlocks ? count(totals.allocations) : "-",
-			hasBlocks ? `${bytes(totals.bytes)} in all, exact` : "none were recorded"],
+			hasBlocks ? `${bytes(totals.bytes)} in all, ${app.exactness()}`
+				: "none were recorded"],
 		hasBlocks && ["peak", bytes(totals.peak_bytes),
-			`live at ${valueText(totals.peak_ns, "ns")}, exact`],
+			`live at ${valueText(totals.peak_ns, "ns")}, ${app.exactness()}`],
 		hasBlocks && ["not freed", bytes(totals.live_bytes),
 			`in ${plural(totals.live_blocks, "block")} at the end`],
 		run.max_rss && ["most resident", bytes(run.max_rss), "as the kernel counts it"],

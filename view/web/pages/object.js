@@ -48,13 +48,14 @@ function numbers(app, answer) {
 	const { isAll } = app.counted();
 	const life = isKnown(answer.mean_life_ns) ? duration(answer.mean_life_ns) : "-";
 	const span = isAll ? "" : " in the selected time";
-	const when = isAll ? "exact" : "exact, of what was allocated in the selected time";
+	const how = app.exactness();
+	const when = isAll ? how : `${how}, of what was allocated in the selected time`;
 	const { n_temporary: nTemporary, n_faults: nFaults, n_accesses: nAccesses } = answer;
 	const temporary = nTemporary > 0 ? `${count(nTemporary)} of them temporary; ` : "";
 	return [
 		["blocks", count(answer.n_blocks ?? 0), temporary + when],
 		["bytes", bytes(answer.bytes ?? 0), `asked for in all, ${when}`],
-		["peak", bytes(answer.peak_bytes ?? 0), `live at once${span}, exact`],
+		["peak", bytes(answer.peak_bytes ?? 0), `live at once${span}, ${how}`],
 		["not freed", bytes(answer.live_bytes ?? 0), `at the end, ${when}`],
 		["mean life", life, "of a byte, until it was freed or the end"],
 		timeCard(app, answer),

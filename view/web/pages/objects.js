@@ -18,7 +18,8 @@ const PAGE_ROWS = 50;
 const NO_SAMPLE = "No sample of CPU time fell on it: its share is not known to be 0, "
 	+ "but lies below this with 95 % confidence";
 const HELP = "One row for each call stack that allocated (a site), and for each variable, mapping "
-	+ "and stack that samples or faults touched. Bytes and blocks are counted exactly. The "
+	+ "and stack that samples or faults touched. Bytes and blocks are counted, or "
+	+ "estimated where a run picked some blocks only (--sample-bytes). The "
 	+ "share is that of the samples of CPU time that fell into accesses to it, with its 95 % "
 	+ "interval; what was not sampled is not proof of no access. The curve shows its live "
 	+ "bytes over the whole run.";
