@@ -47,10 +47,10 @@ static int read_spans(struct filter *filter, struct db *db)
 		const struct filter_span span = { sqlite3_column_int64(row, 0),
 						  sqlite3_column_int64(row, 1),
 						  sqlite3_column_int64(row, 2) };
-		struct filter_span *last = filter->spans + filter->n_spans;
-		if (filter->n_spans > 0 && last[-1].thread_id == span.thread_id &&
-		    last[-1].to_ns >= span.from_ns) {
-			last[-1].to_ns = span.to_ns > last[-1].to_ns ? span.to_ns : last[-1].to_ns;
+		struct filter_span *last =
+			filter->n_spans > 0 ? &filter->spans[filter->n_spans - 1] : NULL;
+		if (last && last->thread_id == span.thread_id && last->to_ns >= span.from_ns) {
+			last->to_ns = span.to_ns > last->to_ns ? span.to_ns : last->to_ns;
 			continue;
 		}
 		r = grow_array(&filter->spans, filter->n_spans, &n_allocated,

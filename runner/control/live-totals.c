@@ -633,7 +633,7 @@ static void drop_ends(struct live_totals *totals)
 			remove_block(totals, block);
 		totals->first_end++;
 	}
-	if (totals->first_end < totals->n_ends / 2)
+	if (totals->n_ends == 0 || totals->first_end < totals->n_ends / 2)
 		return;
 	totals->n_ends -= totals->first_end;
 	memmove(totals->ends, totals->ends + totals->first_end,

@@ -293,19 +293,18 @@ static int take_over(struct asking *asking, const struct page_area *area, bool w
 static int look_at_area(struct asking *asking, const struct page_area *area)
 {
 	const struct page_writes *writes = asking->writes;
-	const struct page_span *span;
 	uint64_t at = area->start;
+	size_t i;
 	int ours, err = 0;
 
 	while (asking->old < writes->n_spans && writes->spans[asking->old].end <= area->start)
 		asking->old++;
-	span = writes->spans + asking->old;
-	ours = take_over(asking, area, asking->old < writes->n_spans && span->start < area->end);
+	i = asking->old;
+	ours = take_over(asking, area, i < writes->n_spans && writes->spans[i].start < area->end);
 	if (ours < 0) /* of this one nothing is known; it may have gone meanwhile */
 		return ours == -ESRCH ? ours : 0;
-	for (;
-	     err == 0 && ours && span < writes->spans + writes->n_spans && span->start < area->end;
-	     span++) {
+	for (; err == 0 && ours && i < writes->n_spans && writes->spans[i].start < area->end; i++) {
+		const struct page_span *span = &writes->spans[i];
 		uint64_t start = span->start > at ? span->start : at;
 		uint64_t end = span->end < area->end ? span->end : area->end;
 

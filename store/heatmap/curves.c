@@ -68,11 +68,12 @@ static void reach(struct site *site, unsigned slot)
 		site->most[site->slot + 1] = site->live_bytes;
 }
 
+/* by: what is added, or 0 less what is taken off. */
 static void change(const struct picture_curves *curves, struct site *site, uint64_t time,
-		   int64_t by)
+		   uint64_t by)
 {
 	reach(site, slot_of(curves, time));
-	site->live_bytes += (uint64_t)by;
+	site->live_bytes += by;
 	if (site->live_bytes > site->most[site->slot])
 		site->most[site->slot] = site->live_bytes;
 }
@@ -104,7 +105,7 @@ static int end_until(struct picture_curves *curves, int64_t time_ns)
 	while ((r = end_queue_take(&curves->ends, time_ns, &end)) == 1) {
 		curves->now = (uint64_t)end.time_ns;
 		change(curves, &curves->sites[end.site], curves->now,
-		       -(int64_t)block_weigh(end.weight, end.size).bytes);
+		       0 - block_weigh(end.weight, end.size).bytes);
 	}
 	return r;
 }
@@ -122,7 +123,7 @@ int picture_curves_add(struct picture_curves *curves, const struct picture_row_b
 		return r;
 	time = time < curves->now ? curves->now : time;
 	change(curves, &curves->sites[site], time,
-	       (int64_t)block_weigh(block->weight, (uint64_t)block->size).bytes);
+	       block_weigh(block->weight, (uint64_t)block->size).bytes);
 	if (block->freed_ns == INT64_MAX)
 		return 0;
 	const struct block_end end = {
