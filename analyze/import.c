@@ -689,8 +689,7 @@ static int write_rest(struct import *import)
 	if (r == 0)
 		r = tell_totals(import);
 	import_begin_phase(import->options, "writing blocks");
-	int waited = memory_wait(import->memory);
-	return waited < 0 ? waited : r;
+	return db_cause(r, memory_wait(import->memory));
 }
 
 static bool is_failure(const struct import *import)
@@ -756,10 +755,8 @@ int import_trace(struct db *db, const char *path, const struct import_options *o
 		r = read_all(&import);
 	if (r == 0)
 		r = write_rest(&import);
-	if (r < 0) {
-		int why = rows_take_error(db);
-		return why < 0 ? why : r;
-	}
+	if (r < 0)
+		return db_cause(rows_take_error(db), r);
 	*ret_result = result_of(&import);
 	return 0;
 }

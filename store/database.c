@@ -49,6 +49,11 @@ int db_errno(sqlite3 *handle, int result)
 	return system > 0 ? -system : -EIO;
 }
 
+int db_cause(int first, int second)
+{
+	return first < 0 && (first != -EIO || second >= 0) ? first : second;
+}
+
 struct db *db_new(const char *path)
 {
 	struct db *db = calloc(1, sizeof(*db));

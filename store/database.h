@@ -81,3 +81,10 @@ int64_t db_integer_of(struct db *db, int64_t fallback, const char *sql, const ch
 
 /* A result of SQLite as a negative errno; 0 for SQLITE_OK, _ROW and _DONE. */
 int db_errno(sqlite3 *handle, int result);
+
+/*
+ * What went wrong, of the results of two threads that write to one database: when one has no memory
+ * or no room SQLite takes back what both have written, be it tables, and what the other one does
+ * next fails without a reason of its own (-EIO). 0: nothing did.
+ */
+int db_cause(int first, int second);
