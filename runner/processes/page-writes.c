@@ -328,14 +328,17 @@ static int look_at_all(struct asking *asking, const struct page_touches *touches
 	return err < 0 ? err : write_run(asking);
 }
 
-/* Is it a userfaultfd, and not the one that it is just about to lend us? */
+/* Is it a userfaultfd, and not the one that it is just about to lend us? It may close that now. */
 static bool is_its_own(const struct page_writes *writes, pid_t pid, int folder, const char *name)
 {
 	char target[sizeof(LINK_NAME)];
 	ssize_t n = readlinkat(folder, name, target, sizeof(target));
 
-	return n == sizeof(LINK_NAME) - 1 && memcmp(target, LINK_NAME, (size_t)n) == 0 &&
-	       syscall(SYS_kcmp, pid, getpid(), KCMP_FILE, atoi(name), writes->fd) != 0;
+	if (n != sizeof(LINK_NAME) - 1 || memcmp(target, LINK_NAME, (size_t)n) != 0)
+		return false;
+	errno = 0;
+	return syscall(SYS_kcmp, pid, getpid(), KCMP_FILE, atoi(name), writes->fd) != 0 &&
+	       errno != EBADF;
 }
 
 /* Does the program watch memory by itself? */
