@@ -17,6 +17,7 @@
 #include "report/export/anonymise.h"
 #include "report/export/export.h"
 #include "report/selection/selection.h"
+#include "store/query-value.h"
 #include "store/statement.h"
 
 static int write_to(FILE *file, sqlite3 *db, const struct export_format *format,
@@ -157,6 +158,19 @@ static int select_part(struct db *handle, const struct option_set *options,
 		       : CMD_DONE;
 }
 
+/* Call trees and events have no place for an interval. */
+static void say_picked(sqlite3 *db, int64_t run_id)
+{
+	int64_t n = report_sql_number(
+		db, "SELECT value FROM total WHERE run_id = :run AND name = 'picked_blocks'",
+		run_id);
+
+	if (n > 0)
+		cmd_warn("numbers of blocks and bytes are estimates from %lld picked blocks "
+			 "(--sample-bytes)",
+			 (long long)n);
+}
+
 static int export_run(struct db *handle, const struct option_set *options,
 		      struct export_progress *progress)
 {
@@ -179,7 +193,10 @@ static int export_run(struct db *handle, const struct option_set *options,
 	int r = path && strcmp(path, "-") != 0 ? write_file(options, db, format, &request)
 					       : write_stdout(db, format, &request);
 	end_progress(progress);
-	return r < 0 ? complain(db, options, r) : CMD_DONE;
+	if (r < 0)
+		return complain(db, options, r);
+	say_picked(db, request.run_id);
+	return CMD_DONE;
 }
 
 static int write_anonymised(sqlite3 *db, const struct option_set *options,

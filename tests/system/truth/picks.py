@@ -101,6 +101,13 @@ def check_words(checks, run):
         checks.that("Not known: blocks were picked" in text, f"{name}: {text}")
 
 
+def check_export(checks, run):
+    """A call tree cannot say that it estimates: who writes it does."""
+    export = whole.Outcome([MEMSIGHT, "export", run.trace, "--format", "folded", "-o",
+                            run.trace + ".folded"])
+    checks.that(export.status == 0 and "are estimates from" in export.messages, export.messages)
+
+
 def check_refusals(checks, memsight):
     for options in REFUSED:
         done = subprocess.run([memsight, "record", "--sample-bytes", "4K", *options, "--", "true"],
@@ -122,6 +129,7 @@ def main(memsight, victim, n_runs="1"):
             check_weights(checks, run)
             check_ends(checks, run, truth)
             check_words(checks, run)
+        check_export(checks, run)
     print(f"{held} of {total} intervals hold the truth: {100 * held / total:.1f} %")
     if int(n_runs) > 1:
         share = held / total
