@@ -71,7 +71,7 @@ static uint64_t ticks_of(const struct collector *collector, uint64_t ns)
 	return (uint64_t)((double)ns * (double)collector->ticks_per_second / 1e9);
 }
 
-/* Where the trace is to begin, if there is so much of it. */
+/* Where the trace is to begin; -ENODATA: there is not so much of it. */
 static int find_cut(const struct collector *collector, struct trace_writer_cut *ret_cut)
 {
 	const struct collector_last *last = &collector->last;
@@ -87,7 +87,7 @@ static int find_cut(const struct collector *collector, struct trace_writer_cut *
 	if (most && trace_writer_file_bytes(collector->writer) > last->base_bytes + most)
 		trace_writer_find_cut(collector->writer, 0, most, &by_size);
 	*ret_cut = by_time.offset > by_size.offset ? by_time : by_size;
-	return ret_cut->offset ? 0 : -ENOENT;
+	return ret_cut->offset ? 0 : -ENODATA;
 }
 
 /* There is half as much again. */
@@ -233,6 +233,20 @@ static int move(struct collector *collector)
 	return 0;
 }
 
+/* Said once, until it has gone well again. */
+static void put_off(struct collector *collector, int error)
+{
+	struct collector_last *last = &collector->last;
+
+	last->retry_ns = collector->now_ns + RETRY_NS;
+	if (!last->has_failed)
+		collector_warn(collector,
+			       "--last: the begin of %s cannot be cut off now: %s; it grows until "
+			       "that can be done",
+			       collector->output->path, strerror(-error));
+	last->has_failed = true;
+}
+
 static void finish_cut(struct collector *collector)
 {
 	struct collector_last *last = &collector->last;
@@ -253,18 +267,14 @@ static void finish_cut(struct collector *collector)
 		collector_look_at_room(collector);
 		return;
 	}
-	last->retry_ns = collector->now_ns + RETRY_NS;
 	if (r == -ENOSPC || r == -EDQUOT) { /* it took what the trace needs: there is room again */
 		collector_look_at_room(collector);
 		last->retry_ns = 0;
 		last->is_full = true;
+		last->has_failed = false;
+	} else {
+		put_off(collector, r);
 	}
-	if (!last->has_failed && !last->is_full)
-		collector_warn(collector,
-			       "--last: the begin of %s cannot be cut off now: %s; it grows until "
-			       "that can be done",
-			       collector->output->path, strerror(-r));
-	last->has_failed = !last->is_full;
 }
 
 /* The disk has no room: keep less, where that can be begun now. */
@@ -306,6 +316,7 @@ static bool is_disk_small(const struct collector *collector)
 void collector_tick_last(struct collector *collector)
 {
 	struct collector_last *last = &collector->last;
+	int r;
 
 	if (!last->is_on || collector->stopped_ticks)
 		return;
@@ -319,8 +330,8 @@ void collector_tick_last(struct collector *collector)
 		return;
 	if (last->is_full || is_disk_small(collector))
 		shrink(collector);
-	else if (is_due(collector))
-		begin_cut(collector);
+	else if (is_due(collector) && (r = begin_cut(collector)) < 0 && r != -ENODATA)
+		put_off(collector, r);
 }
 
 void collector_settle_last(struct collector *collector)

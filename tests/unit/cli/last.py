@@ -217,6 +217,28 @@ def check_size(folder):
     checks.that(os.path.getsize(recorded.trace) < 200000, "the size")
 
 
+def check_closed(folder):
+    """A folder that takes no new file: that is said, and what could not be cut off is later."""
+    if os.geteuid() == 0:
+        print("not measured as root, to whom no folder is closed")
+        return
+    recorded = Recorded(folder, ENDLESS)
+    os.chmod(folder, 0o500)
+    said = ""
+    while "cannot be cut off now" not in said and recorded.process.poll() is None:
+        said = recorded.process.stderr.readline()
+    os.chmod(folder, 0o700)
+    checks.that("Permission denied; it grows" in said, f"a closed folder: {said}")
+    recorded.seen = os.stat(recorded.partial).st_ino
+    recorded.wait_for_cut()
+    pid = recorded.program()
+    whole.run([MEMSIGHT, "ctl", recorded.trace, "stop"])
+    recorded.process.wait(timeout=60)
+    os.kill(pid, signal.SIGKILL)
+    recorded.process.communicate()
+    check_rest(opened(recorded.trace), "a folder that was closed")
+
+
 def check_refused():
     for value, what in (("yesterday", "neither a time"), ("1ms", "too short"), ("1K", "too small")):
         done = whole.Outcome([MEMSIGHT, "record", "--last", value, "--", "/bin/true"])
@@ -253,6 +275,8 @@ def main():
             check_end(folder)
             check_size(folder)
             check_refused()
+            with tempfile.TemporaryDirectory(prefix="memsight-test-") as closed:
+                check_closed(closed)
     for turn in range(int(sys.argv[6]) if sys.argv[5] == "kills" else 0):
         with tempfile.TemporaryDirectory(prefix="memsight-test-") as folder:
             check_kill(folder, turn, random.Random(turn))
