@@ -18,7 +18,7 @@ struct global {
 };
 
 struct globals {
-	struct key_map rows; /* (object, address) -> row */
+	struct key_map rows; /* (key_of(), address) -> row */
 	struct global *items; /* row - first_row */
 	size_t n;
 	size_t n_allocated;
@@ -38,11 +38,22 @@ struct globals *globals_destroy(struct globals *globals)
 	return NULL;
 }
 
+/*
+ * A variable, its section and its segment may begin at one address and are told apart: a stripped
+ * program's .bss begins with `stdout`, and most of it is no variable's.
+ */
+static uint64_t key_of(const struct object *object, const char *name)
+{
+	uint64_t kind = name[0] != '[' ? 0 : name[1] == '.' ? 1 : 2;
+
+	return object->number * 3 + kind;
+}
+
 int globals_create(sqlite3 *db, struct objects *objects, struct globals **ret_globals)
 {
 	auto_statement sqlite3_stmt *statement = NULL;
 	auto_globals struct globals *globals = calloc(1, sizeof(*globals));
-	int r = globals ? statement_prepare(db, "SELECT id, object, path, offset FROM symbol",
+	int r = globals ? statement_prepare(db, "SELECT id, object, path, offset, name FROM symbol",
 					    &statement)
 			: -ENOMEM;
 
@@ -55,7 +66,7 @@ int globals_create(sqlite3 *db, struct objects *objects, struct globals **ret_gl
 							  statement_string(statement, 2));
 
 		if (!object ||
-		    key_map_put(&globals->rows, object->number,
+		    key_map_put(&globals->rows, key_of(object, statement_string(statement, 4)),
 				(uint64_t)sqlite3_column_int64(statement, 3), (uint64_t)row) < 0)
 			return -ENOMEM;
 		globals->first_row = row >= globals->first_row ? row + 1 : globals->first_row;
@@ -83,7 +94,8 @@ int64_t globals_row(struct globals *globals, struct object *object, uint64_t add
 	if (!find_variable(object, address, &variable))
 		return 0;
 
-	int64_t row = (int64_t)key_map_get(&globals->rows, object->number, variable.address);
+	uint64_t key = key_of(object, variable.name);
+	int64_t row = (int64_t)key_map_get(&globals->rows, key, variable.address);
 	if (row)
 		return row;
 
@@ -92,7 +104,7 @@ int64_t globals_row(struct globals *globals, struct object *object, uint64_t add
 	if (!name ||
 	    grow_array(&globals->items, globals->n, &globals->n_allocated,
 		       sizeof(*globals->items)) < 0 ||
-	    key_map_put(&globals->rows, object->number, variable.address, (uint64_t)row) < 0) {
+	    key_map_put(&globals->rows, key, variable.address, (uint64_t)row) < 0) {
 		free(name);
 		globals->has_failed = true;
 		return -ENOMEM;

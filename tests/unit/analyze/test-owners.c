@@ -342,6 +342,40 @@ START_TEST(variables_have_rows_and_their_names)
 }
 END_TEST
 
+/* As the .bss of a stripped gzip: `stdout` first, behind it what no symbol covers. */
+__asm__(".section .halfnamed, \"aw\"\n"
+	".globl half_named\n"
+	".type half_named, @object\n"
+	".size half_named, 8\n"
+	"half_named: .zero 4096\n"
+	".previous");
+extern char half_named[4096];
+
+START_TEST(a_variable_at_the_begin_of_its_section_does_not_give_it_its_name)
+{
+	bool is_open;
+	int64_t named = find((uint64_t)(uintptr_t)half_named + 7, 0, &is_open).id;
+	int64_t rest = find((uint64_t)(uintptr_t)half_named + 8, 0, &is_open).id;
+
+	ck_assert_int_ne(named, rest);
+	ck_assert_int_eq(find((uint64_t)(uintptr_t)half_named + 4095, 0, &is_open).id, rest);
+	ck_assert_int_eq(globals_write(globals, db), 0);
+	/* Rows of an earlier import are found again. */
+	owners = owners_destroy(owners);
+	globals = globals_destroy(globals);
+	ck_assert_int_eq(globals_create(db, objects, &globals), 0);
+	ck_assert_int_eq(owners_create(tasks, modules, globals, &memory, &owners), 0);
+	ck_assert_int_eq(find((uint64_t)(uintptr_t)half_named, 0, &is_open).id, named);
+	ck_assert_int_eq(find((uint64_t)(uintptr_t)half_named + 8, 0, &is_open).id, rest);
+
+	char sql[200];
+	snprintf(sql, sizeof(sql), "SELECT name FROM symbol WHERE id = %ld", (long)named);
+	ck_assert_str_eq(memory_db_text(db, sql), "half_named");
+	snprintf(sql, sizeof(sql), "SELECT name FROM symbol WHERE id = %ld", (long)rest);
+	ck_assert_str_eq(memory_db_text(db, sql), "[.halfnamed]");
+}
+END_TEST
+
 START_TEST(tls_of_a_second_thread_is_cut_out_of_its_stack)
 {
 	uint64_t tls_bytes = modules_static_tls_bytes(modules, 1);
@@ -674,6 +708,7 @@ int main(void)
 	tcase_add_loop_test(
 		tcase, heap_memory_in_no_block_is_not_called_freed_where_births_go_unseen, 0, 2);
 	tcase_add_test(tcase, variables_have_rows_and_their_names);
+	tcase_add_test(tcase, a_variable_at_the_begin_of_its_section_does_not_give_it_its_name);
 	tcase_add_test(tcase, tls_of_a_second_thread_is_cut_out_of_its_stack);
 	tcase_add_test(tcase, a_thread_without_bounds_has_the_stack_that_its_stack_pointer_is_in);
 	tcase_add_test(tcase, the_stack_of_an_ended_thread_is_no_stack);
