@@ -18,7 +18,7 @@
 #include "store/statement.h"
 
 #define DPKG_INFO	"/var/lib/dpkg/info"
-#define MIN_LINELESS	0.05 /* of the bytes, to be worth a hint */
+#define MIN_LACK	0.05 /* of the bytes or of the time, to be worth a hint */
 #define MAX_EXECUTABLES 8
 #define MAX_FILES	3
 
@@ -37,6 +37,14 @@ static const char lineless_sql[] =
 	" frame_line.frame_id = frame.id AND line IS NOT NULL) GROUP BY frame.path ORDER BY part"
 	" DESC LIMIT 2";
 /* clang-format on */
+
+/* The most time at variables of one module that has no symbols but for the loader; ?1 = the run. */
+static const char nameless_sql[] =
+	"SELECT symbol.path, sum(share_low) AS part FROM object_total JOIN symbol ON symbol.id ="
+	" owner_id JOIN owner ON owner.id = owner_kind AND owner.name = 'global' WHERE run_id = ?1"
+	" AND symbol.name IN ('[.data]', '[.bss]') AND EXISTS (SELECT 1 FROM module WHERE"
+	" module.run_id = ?1 AND module.path = symbol.path AND debug_info = 'none') GROUP BY"
+	" symbol.path ORDER BY part DESC LIMIT 1";
 
 static const char executables_sql[] =
 	"SELECT DISTINCT exe FROM process WHERE run_id = ?1 AND traced LIMIT ?2";
@@ -114,21 +122,37 @@ static int hint_allocators(sqlite3 *handle, int64_t run_id)
 	return r;
 }
 
+/* What a module lacks, and who says so: a share of something, and a module's path. */
+struct lack {
+	const char *sql;
+	const char *of; /* "of the bytes were asked for in" */
+	const char *what;
+	const char *cure; /* where no package has it */
+	const char *key;
+};
+
+static const struct lack lacks[] = {
+	{ lineless_sql, "of the bytes were asked for in", "line numbers", "build it with -g",
+	  "debug" },
+	{ nameless_sql, "of the CPU time, at least, is at variables of", "names of these",
+	  "do not strip it", "debug.variables" },
+};
+
 /*
- * "37.0 % of the bytes were asked for in libx.so, which has no line numbers: install libx-dbgsym"
+ * "37.0 % of the bytes were asked for in libx.so, which has no line numbers: package libx-dbgsym
+ * has them"
  */
-static void lineless_text(const char *path, double part, char *text, size_t n_bytes)
+static void lack_text(const struct lack *lack, const char *path, double part, char *text,
+		      size_t n_bytes)
 {
 	char package[256], debug[300];
-	int n = snprintf(text, n_bytes,
-			 "%.1f %% of the bytes were asked for in %s, which has no line "
-			 "numbers: ",
-			 100 * part, text_base_name(path));
+	int n = snprintf(text, n_bytes, "%.1f %% %s %s, which has no %s: ", 100 * part, lack->of,
+			 text_base_name(path), lack->what);
 
 	if (n < 0 || (size_t)n >= n_bytes)
 		return;
 	if (package_of_file(DPKG_INFO, path, package, sizeof(package)) < 0) {
-		snprintf(text + n, n_bytes - (size_t)n, "build it with -g");
+		snprintf(text + n, n_bytes - (size_t)n, "%s", lack->cure);
 		return;
 	}
 	package_debug_name(package, debug, sizeof(debug));
@@ -154,22 +178,23 @@ static bool is_here(const struct objects *objects, const char *path)
 	return true;
 }
 
-static int hint_lines(sqlite3 *handle, int64_t run_id, const struct objects *objects)
+static int hint_lack(sqlite3 *handle, int64_t run_id, const struct objects *objects,
+		     const struct lack *lack)
 {
 	auto_statement sqlite3_stmt *stmt = NULL;
-	int r = db_errno(handle, sqlite3_prepare_v2(handle, lineless_sql, -1, &stmt, NULL));
+	int r = db_errno(handle, sqlite3_prepare_v2(handle, lack->sql, -1, &stmt, NULL));
 
 	sqlite3_bind_int64(stmt, 1, run_id);
 	for (int i = 0; r == 0 && statement_advance(stmt) == SQLITE_ROW; i++) {
 		double part = sqlite3_column_double(stmt, 1);
 		const char *path = statement_string(stmt, 0);
 		char key[32], value[1024];
-		if (part < MIN_LINELESS)
+		if (part < MIN_LACK)
 			break;
 		if (!is_here(objects, path))
 			continue;
-		snprintf(key, sizeof(key), "hint.debug.%d", i);
-		lineless_text(path, part, value, sizeof(value));
+		snprintf(key, sizeof(key), "hint.%s.%d", lack->key, i);
+		lack_text(lack, path, part, value, sizeof(value));
 		r = add_fact(handle, run_id, key, value);
 	}
 	return r;
@@ -228,5 +253,7 @@ int hints_write(struct db *db, int64_t run_id, const struct objects *objects, ch
 	int r = hint_allocators(db_handle(db), run_id);
 	if (r == 0)
 		r = hint_files(db, run_id, objects, ret_problem, n_bytes);
-	return r < 0 ? r : hint_lines(db_handle(db), run_id, objects);
+	for (size_t i = 0; r == 0 && i < sizeof(lacks) / sizeof(lacks[0]); i++)
+		r = hint_lack(db_handle(db), run_id, objects, &lacks[i]);
+	return r;
 }

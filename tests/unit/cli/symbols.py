@@ -28,6 +28,17 @@ void *Shelf::fill(int n)
 }
 int main() { return shop::Shelf().fill(20) == 0; }
 """
+HOT = """
+#include <stdio.h>
+static volatile unsigned cells[100000];
+int main()
+{
+	for (int round = 0; round < 1500; round++)
+		for (int i = 0; i < 100000; i++)
+			cells[i] += round;
+	return fflush(stdout);
+}
+"""
 LINE = 1 + SOURCE.splitlines().index("\tvoid *block = malloc(4801); /* the line of the block */")
 
 
@@ -266,6 +277,19 @@ def what_debug_files_share_is_found_by_build_id(shop):
     os.makedirs(os.path.dirname(goal), exist_ok=True)
     os.rename(shared, goal)
     shop.must_give(NAMED, "dwz", "--debug-dir", debug)
+
+
+@case
+def time_at_variables_that_were_stripped_is_not_given_to_a_neighbour(shop):
+    """What the loader copies to the begin of .bss has a name, and is all that has one there."""
+    program, trace = os.path.join(shop.folder, "hot"), os.path.join(shop.folder, "hot.mst")
+    shop.compile(HOT, program, ["-s", "-no-pie", "-fno-pie"])
+    whole.run([MEMSIGHT, "record", "-q", "--source", "clock", "-o", trace, "--", program])
+    text = whole.run([MEMSIGHT, "report", trace])
+    objects = whole.run([MEMSIGHT, "report", "--objects", "-n", "1", trace])
+    shop.that("section .bss in" in objects and "stdout" not in objects, objects)
+    shop.that("at variables of hot, which has no names of these: do not strip it" in
+              " ".join(text.split()), text)
 
 
 class Server(http.server.SimpleHTTPRequestHandler):
