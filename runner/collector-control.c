@@ -144,13 +144,13 @@ static void switch_off(struct collector *collector)
 }
 
 /* The next window begins where this one ends: nothing is missing between them. */
-static void turn_window(struct collector *collector)
+void collector_turn_window(struct collector *collector, uint64_t ticks, const char *cause)
 {
-	uint64_t ticks = clock_ticks(collector->clock);
-
+	if (!collector->control.is_on)
+		return;
 	number_first_window(collector);
 	store_window(collector, ticks);
-	begin_window(collector, ticks, "ctl reset");
+	begin_window(collector, ticks, cause);
 }
 
 void collector_begin_control(struct collector *collector)
@@ -169,6 +169,8 @@ void collector_begin_control(struct collector *collector)
 				      : window_plan_at(&control->plan, 0, 0).spec != NULL);
 	if (control->is_on && control->plan.n > 0)
 		begin_window(collector, collector->first_pair.ticks, control->plan.specs[0].text);
+	else if (control->is_on && collector->options->dump_reset)
+		begin_window(collector, collector->first_pair.ticks, "start");
 	if (control->is_on)
 		return;
 	control->window_ticks = collector->first_pair.ticks;
@@ -385,6 +387,14 @@ void collector_call_trigger(struct collector *collector, const char *fired,
 	triggers->n_calls++;
 }
 
+void collector_said_dump(struct collector *collector, const struct control_reply *answer)
+{
+	bool has_failed = answer->error < 0;
+
+	collector_warn(collector, "--dump-signal %s: %s%s", collector->options->dump_signal,
+		       has_failed ? "" : "snapshot ", has_failed ? answer->message : answer->path);
+}
+
 static void end_snapshot(struct collector *collector, struct snapshot **place)
 {
 	struct snapshot *snapshot = *place;
@@ -395,8 +405,10 @@ static void end_snapshot(struct collector *collector, struct snapshot **place)
 		refuse_snapshot(&answer, answer.error, snapshot->path);
 	if (snapshot->answer_fd >= 0)
 		reply(snapshot->answer_fd, &answer);
-	if (snapshot->fired[0])
+	else if (snapshot->fired[0])
 		collector_call_trigger(collector, snapshot->fired, &answer);
+	else
+		collector_said_dump(collector, &answer);
 	cleanup_close(&snapshot->answer_fd);
 	free(snapshot);
 	*place = NULL;
@@ -495,6 +507,19 @@ static int write_snapshot(struct collector *collector, struct snapshot *snapshot
 	return err;
 }
 
+bool collector_has_snapshot_room(const struct collector *collector)
+{
+	for (size_t i = 0; i < COLLECTOR_MAX_SNAPSHOTS; i++)
+		if (!collector->control.snapshots[i])
+			return true;
+	return false;
+}
+
+void collector_settle_snapshots(struct collector *collector)
+{
+	end_snapshots(collector, true);
+}
+
 bool collector_begin_snapshot(struct collector *collector, const struct control_request *request,
 			      int fd, struct control_reply *answer)
 {
@@ -522,7 +547,7 @@ bool collector_begin_snapshot(struct collector *collector, const struct control_
 		free(snapshot);
 		return true;
 	}
-	if (fd < 0)
+	if (fd == COLLECTOR_ASKED_BY_TRIGGER)
 		snprintf(snapshot->fired, sizeof(snapshot->fired), "%s", collector->triggers.fired);
 	snapshot->answer_fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	*place = snapshot;
@@ -585,7 +610,8 @@ static void obey(struct collector *collector, const struct control_request *requ
 		break;
 	case CONTROL_RESET:
 		if (control->is_on)
-			turn_window(collector);
+			collector_turn_window(collector, clock_ticks(collector->clock),
+					      "ctl reset");
 		else
 			refuse(answer, -EBUSY,
 			       "recording is paused: a window begins when it is resumed");

@@ -222,7 +222,7 @@ static void fire(struct collector *collector, struct trigger *trigger, const cha
 	}
 	if (!has_snapshot)
 		collector_call_trigger(collector, trigger->text, &(struct control_reply){ 0 });
-	else if (collector_begin_snapshot(collector, &request, -1, &answer))
+	else if (collector_begin_snapshot(collector, &request, COLLECTOR_ASKED_BY_TRIGGER, &answer))
 		collector_call_trigger(collector, trigger->text, &answer);
 }
 

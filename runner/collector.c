@@ -513,6 +513,7 @@ int collector_run(struct collector *collector)
 		adapt_interval(collector, n_slots);
 		collector->last_round_ns = collector->now_ns;
 		collector_tick_control(collector);
+		collector_tick_dump(collector);
 		collector_tick_totals(collector);
 		collector_tick_picks(collector);
 		err = do_timed_work(collector);

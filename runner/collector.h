@@ -86,6 +86,17 @@ struct collector_triggers {
 	uint64_t n_oom_kills; /* of the kernel, when recording began */
 };
 
+/* --dump-signal; runner/collector-dump.c. */
+struct collector_dump {
+	int number; /* of the signal; 0: none was asked for */
+	uint32_t n_answered; /* signals, by n_snapshots and the one that waits */
+	uint32_t n_snapshots;
+	uint64_t until_ticks; /* one waits until all before is stored; 0: none does */
+	uint64_t next_ns; /* CLOCK_MONOTONIC: the next look at what programs make of it */
+	bool said_in_use;
+	bool said_blocked;
+};
+
 /* --last; runner/collector-last.c. */
 struct collector_last {
 	bool is_on;
@@ -152,6 +163,7 @@ struct collector {
 	struct collector_control control;
 	struct live_totals *totals; /* NULL: nobody asks */
 	struct collector_triggers triggers;
+	struct collector_dump dump;
 	struct collector_last last;
 	struct collector_picks picks;
 	enum ring_clock clock;
@@ -323,12 +335,25 @@ void collector_begin_window(struct collector *collector, const char *cause, uint
 void collector_set_mark(struct collector *collector, const char *text);
 /*
  * Begin a snapshot. It is answered to fd when it is written, unless that cannot begin. True: it
- * cannot, and answer says why. fd -1: collector->triggers.fired asks, and the next is called then.
+ * cannot, and answer says why. fd may be one of those below: then collector_call_trigger() or
+ * collector_said_dump() is called instead.
  */
+enum {
+	COLLECTOR_ASKED_BY_TRIGGER = -1, /* collector->triggers.fired */
+	COLLECTOR_ASKED_BY_SIGNAL = -2,
+};
 struct control_request;
 struct control_reply;
 bool collector_begin_snapshot(struct collector *collector, const struct control_request *request,
 			      int fd, struct control_reply *answer);
+/* A snapshot that a signal asked for is written, or could not be: say it. */
+void collector_said_dump(struct collector *collector, const struct control_reply *answer);
+/* Can one more begin now? */
+bool collector_has_snapshot_room(const struct collector *collector);
+/* Wait for those under way. */
+void collector_settle_snapshots(struct collector *collector);
+/* While recording is on: the next window begins now. */
+void collector_turn_window(struct collector *collector, uint64_t ticks, const char *cause);
 /*
  * What a condition (fired) asks for is done: the command of --on-trigger, if there is one, is to be
  * run. answer: of its snapshot; else all zero.
@@ -348,6 +373,14 @@ void collector_tick_totals(struct collector *collector);
 void collector_end_triggers(struct collector *collector);
 /* The trace has its name: commands that wait are run, one after the other, and waited for. */
 void collector_end_commands(struct collector *collector);
+/*
+ * collector-dump.c. Read --dump-signal: 0, or -EINVAL with one line in message.
+ */
+int collector_dump_check(const struct run_options *options, char *message, size_t n_bytes);
+/* Before any program starts; a round is over; recording ends. */
+void collector_begin_dump(struct collector *collector);
+void collector_tick_dump(struct collector *collector);
+void collector_end_dump(struct collector *collector);
 /*
  * collector-last.c. Read --last: 0, or -EINVAL with one line in message.
  */

@@ -85,6 +85,8 @@ struct run_options {
 	bool private_samples; /* decode at once; store no registers, stacks or code */
 	const char *const *windows; /* texts of --windows, NULL at the end; may be NULL */
 	const char *start_after; /* name of the mark or region that they count from; NULL: none */
+	const char *dump_signal; /* sent to a program it makes a snapshot: "USR2"; NULL: none */
+	bool dump_reset; /* and begins a window */
 	const char *last; /* only the end of the trace is kept: "30s", "200M"; NULL: all of it */
 	bool live_totals; /* for `memsight top' */
 	const char *old_after; /* blocks that live for longer are "leaked" in them; NULL: 60s */

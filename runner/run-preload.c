@@ -84,6 +84,10 @@ static const char *choose_preload(struct run *run)
 		snprintf(line, sizeof(line), "%s %s: its allocations are not recorded",
 			 run->options->command[0], untraced_kinds[why_not]);
 		run_say(run, line);
+		if (run->options->dump_signal)
+			run_say(run, "--dump-signal: there is no handler in such a program: the "
+				     "signal does what it does without memsight, and mostly ends "
+				     "it");
 	} else if (image_file_has_malloc(run->program) && !image_command_is_musl(run->program)) {
 		snprintf(line, sizeof(line),
 			 "%s has a malloc of its own: blocks that it does not take from the C "

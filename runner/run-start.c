@@ -150,6 +150,7 @@ int run_collector_start(struct run *run)
 		return run_fail(run, err, "cannot start to record");
 	begin_watches(run);
 	collector_begin_control(collector);
+	collector_begin_dump(collector);
 	collector_begin_last(collector);
 	if (run->output.left_behind[0])
 		collector_warn(collector, "%s is what a killed recording left; it can be analysed",

@@ -194,6 +194,8 @@ int run_check(const struct run_options *options, char *message, size_t n_bytes)
 	if (err == 0)
 		err = collector_triggers_check(options, &triggers, triggers_message);
 	if (err == 0)
+		err = collector_dump_check(options, message, n_bytes);
+	if (err == 0)
 		err = collector_last_check(options, message, n_bytes);
 	if (err < 0 && triggers_message[0])
 		snprintf(message, n_bytes, "%s", triggers_message);

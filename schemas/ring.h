@@ -80,6 +80,13 @@ enum ring_signal_stop {
 	RING_SIGNAL_FORBIDDEN, /* a filter of the program forbids the return from handlers */
 };
 
+/* Whose the signal of --dump-signal is in an image. */
+enum ring_dump {
+	RING_DUMP_NOBODYS, /* none was asked for, or the image has not looked yet */
+	RING_DUMP_OURS,
+	RING_DUMP_IN_USE, /* the program has a handler of its own, or ignores it */
+};
+
 enum ring_stacks {
 	RING_STACKS_NONE, /* every event has stack 0 */
 	RING_STACKS_FP, /* the return address, then the rbp chain while it is valid */
@@ -128,7 +135,7 @@ enum ring_leaving {
 };
 
 /*
- * One process image (fork or exec makes a new one). 200 bytes; counters are written by the program.
+ * One process image (fork or exec makes a new one). 208 bytes; counters are written by the program.
  */
 struct ring_process {
 	_Atomic uint32_t state; /* enum ring_process_state */
@@ -168,8 +175,10 @@ struct ring_process {
 	_Atomic uint64_t n_late_libraries;
 	/* sample_bytes: what recording picked blocks has taken of the program's time */
 	_Atomic uint64_t pick_ticks;
+	_Atomic uint32_t dump; /* enum ring_dump */
+	uint32_t reserved0;
 };
-_Static_assert(sizeof(struct ring_process) == 200, "ring_process is shared");
+_Static_assert(sizeof(struct ring_process) == 208, "ring_process is shared");
 
 /*
  * A limit that some process has set higher than its program wanted. Who finds itself with exactly
@@ -217,7 +226,8 @@ struct ring_control {
 	 */
 	_Atomic uint32_t sample_shift;
 	uint64_t sample_bytes;
-	uint8_t reserved1[16];
+	uint32_t dump_signal; /* its number: a handler counts it in n_dump_signals; 0: none */
+	uint8_t reserved1[12];
 	/* The collector's side, a cache line of its own. */
 	_Atomic uint64_t heartbeat; /* +1 for each round; still for long: nobody drains */
 	_Atomic uint32_t chunks_freed; /* futex word: +1 when chunks were freed */
@@ -231,7 +241,8 @@ struct ring_control {
 	_Atomic uint32_t processes_used; /* slots at or above it were never claimed */
 	_Atomic uint32_t forks_used; /* forks at or above it were never under way */
 	_Atomic uint32_t limits_used; /* ever; the next one goes to its remainder */
-	uint8_t reserved3[44];
+	_Atomic uint32_t n_dump_signals; /* that have come, in all processes */
+	uint8_t reserved3[40];
 	struct ring_limit limits[RING_MAX_LIMITS];
 	/*
 	 * struct ring_process processes[n_processes], _Atomic uint64_t forks[RING_MAX_FORKS], then

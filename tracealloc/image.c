@@ -9,6 +9,7 @@
 #include "schemas/recording.h"
 #include "tracealloc/attach.h"
 #include "tracealloc/environment.h"
+#include "tracealloc/hooks/dump.h"
 #include "tracealloc/hooks/real.h"
 #include "tracealloc/limit.h"
 #include "tracealloc/pause.h"
@@ -171,6 +172,8 @@ static int attach_exec(bool is_late)
 		ta_sandbox_use_clock(welcome.ticks, welcome.raw_ns);
 	take_slot(welcome.slot, welcome.generation, UINT32_MAX, RING_BIRTH_EXEC);
 	ta_sampler_install();
+	if (!is_late)
+		ta_dump_install();
 	ta_image.has_key = pthread_key_create(&ta_image.key, ta_thread_exit) == 0;
 	return 0;
 }
@@ -195,6 +198,7 @@ static int attach_fork(void)
 		ta_image.pid = own_pid();
 		take_slot(i, processes[i].generation, parent_slot, RING_BIRTH_FORK);
 		fork_is_claimed();
+		ta_dump_look();
 		ta_module_forked();
 		return 0;
 	}

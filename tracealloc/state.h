@@ -93,6 +93,7 @@ struct ta_image {
 	const uint8_t *picked; /* which blocks may have been picked (pick.h); NULL: all are */
 	uint64_t ticks_per_ms;
 	uint64_t signal_period_ns; /* --source signal; 0: this image is not sampled */
+	int dump_signal; /* --dump-signal; 0: none, or not for us to have */
 	pthread_key_t key; /* its destructor ends a thread's chain */
 	_Atomic bool has_key;
 	_Atomic bool locks_future; /* the program has asked for mlockall(MCL_FUTURE) */

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "tracealloc/hooks/dump.h"
 #include "tracealloc/hooks/hook.h"
 #include "tracealloc/ring/clock.h"
 #include "tracealloc/sampler.h"
@@ -114,6 +115,7 @@ static void reset(struct ta_thread *thread, bool is_main)
 	thread->fork_ticks = 0; /* of a fork in a handler: its slot has it by now */
 	memset(thread->texts, 0, sizeof(thread->texts));
 	ta_sampler_start(thread);
+	ta_dump_look();
 }
 
 /* Set the key, unless it has been given back: its number may be the program's by now. */

@@ -106,6 +106,8 @@ struct run_options record_options_of(const struct option_set *options)
 		.watch_rate = watch_rate(options),
 		.windows = option_texts(options, OPTION_WINDOWS),
 		.start_after = option_text(options, OPTION_START_AFTER),
+		.dump_signal = option_text(options, OPTION_DUMP_SIGNAL),
+		.dump_reset = option_flag(options, OPTION_DUMP_RESET),
 		.last = option_text(options, OPTION_LAST),
 		.live_totals = option_flag(options, OPTION_LIVE_TOTALS),
 		.old_after = option_text(options, OPTION_OLD_AFTER),

@@ -17,7 +17,7 @@ struct snapshot {
 	uint64_t n_bytes; /* to copy */
 	int notify_fd; /* an eventfd: +1 when it is done */
 	int answer_fd; /* who asked for it; -1: nobody waits */
-	char fired[64]; /* the condition of --trigger that asked for it; "": a person did */
+	char fired[64]; /* the condition of --trigger that asked for it; "": another did */
 	bool is_forced;
 	unsigned number; /* 0: its name was given */
 	char stem[PATH_MAX]; /* of numbered names */

@@ -151,6 +151,30 @@ long image_count_threads(pid_t pid)
 	return status ? status_number(status, "\nThreads:") : 0;
 }
 
+struct open_thread {
+	int number; /* of the signal */
+	bool is_found; /* a thread that does not block it */
+};
+
+static int look_for_open(void *user, pid_t tid)
+{
+	static const char name[] = "\nSigBlk:";
+	struct open_thread *open_thread = user;
+	auto_free char *status = read_proc(tid, "status", NULL);
+	const char *line = status ? strstr(status, name) : NULL;
+	uint64_t set = line ? strtoull(line + strlen(name), NULL, 16) : 0;
+
+	open_thread->is_found = line && !(set >> (open_thread->number - 1) & 1);
+	return open_thread->is_found ? -EEXIST : 0;
+}
+
+bool image_blocks_signal(pid_t pid, int number)
+{
+	struct open_thread open_thread = { .number = number };
+
+	return image_each_thread(pid, look_for_open, &open_thread) == 0 && !open_thread.is_found;
+}
+
 static long read_file(int fd, void *to, size_t n_bytes, uint64_t at)
 {
 	return pread(fd, to, n_bytes, (off_t)at);

@@ -106,6 +106,9 @@ int image_each_thread(pid_t pid, int (*call)(void *user, pid_t tid), void *user)
 /* How many threads a process has, one that was its first and has ended among them; 0: gone. */
 long image_count_threads(pid_t pid);
 
+/* Is a signal blocked in all threads that a process has? False: or it is gone. */
+bool image_blocks_signal(pid_t pid, int number);
+
 /* The parent of a process, 0 when it is gone. */
 pid_t image_parent_pid(pid_t pid);
 

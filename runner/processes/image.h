@@ -76,6 +76,7 @@ struct image {
 	bool is_exe_guessed; /* exe is what another image said that it would run */
 	bool is_new; /* perf told of it: it has yet to be looked at */
 	bool awaits_exec_record; /* perf will tell of the exec that made it */
+	bool blocks_dump; /* the signal of --dump-signal, at the last look */
 	bool is_wanted; /* the command, or attached to: recorded also where nobody is followed */
 	int64_t rank; /* in a parallel program; -1: none, IMAGE_RANK_UNKNOWN: not looked for yet */
 	uint64_t gone_ticks;

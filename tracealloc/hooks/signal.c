@@ -1,10 +1,11 @@
 /*
- * The hooks that --source signal needs: what would take its signal away from it, and the births of
- * threads. Without that source each is one load more than the real call.
+ * The hooks that --source signal and --dump-signal need: what would take their signals away, and
+ * the births of threads. Without them each is one or two loads more than the real call.
  */
 #include <errno.h>
 #include <sys/mman.h>
 
+#include "tracealloc/hooks/dump.h"
 #include "tracealloc/hooks/hook.h"
 #include "tracealloc/hooks/real.h"
 #include "tracealloc/sampler.h"
@@ -56,7 +57,20 @@ TA_EXPORT int sigaction(int number, const struct sigaction *action, struct sigac
 			return set_in_child(number, action, old);
 		yield_signal();
 	}
+	if (ta_dump_is(number))
+		return ta_dump_set(action, old);
 	return ta_real.sigaction(number, action, old);
+}
+
+static __sighandler_t set_dump_handler(int number, __sighandler_t handler)
+{
+	struct sigaction action = { .sa_handler = SIG_DFL }, old;
+
+	if (handler == SIG_DFL)
+		return ta_dump_set(&action, &old) < 0 ? SIG_ERR : old.sa_handler;
+	handler = ta_dump_hide(ta_real.signal(number, handler));
+	ta_dump_look();
+	return handler;
 }
 
 TA_EXPORT __sighandler_t signal(int number, __sighandler_t handler)
@@ -67,6 +81,8 @@ TA_EXPORT __sighandler_t signal(int number, __sighandler_t handler)
 		errno = ENOSYS;
 		return SIG_ERR;
 	}
+	if (ta_dump_is(number))
+		return set_dump_handler(number, handler);
 	if (!ta_sampler_is_on() || number != RING_SIGNAL)
 		return ta_real.signal(number, handler);
 	if (ta_image_is_own())
