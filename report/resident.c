@@ -28,6 +28,7 @@
 	" WHEN 'stack' THEN 'stacks of threads' WHEN 'file' THEN 'pages of ' || name" \
 	" WHEN 'data' THEN 'variables of ' || name WHEN 'shared' THEN 'shared memory' ||" \
 	" coalesce(' ' || name, '') WHEN 'tool' THEN 'memsight itself'" \
+	" WHEN 'unmapping' THEN 'being unmapped: counted until it is free, in no mapping any more'" \
 	" ELSE coalesce(name, 'anonymous memory of libraries') END"
 
 const char report_resident_sql[] = SHOWN
@@ -84,6 +85,7 @@ const char report_resident_line_sql[] = SHOWN
 	"  AS bytes FROM (SELECT CASE kind WHEN 'heap' THEN 'live blocks' WHEN 'free' THEN"
 	"  'free in the allocator' WHEN 'mapping' THEN 'mapped' WHEN 'tool' THEN 'memsight'"
 	"  WHEN 'file' THEN 'files' WHEN 'data' THEN 'variables' WHEN 'stack' THEN 'stacks'"
+	"  WHEN 'unmapping' THEN 'being unmapped'"
 	"  ELSE 'other' END AS what, own AS n FROM part UNION ALL SELECT 'free in the allocator',"
 	"  beside FROM part) GROUP BY what HAVING sum(n) > 0 ORDER BY 2 DESC)) ||"
 	" coalesce((SELECT '; ' || bytes_text(sum(untouched)) || ' of live blocks never touched'"

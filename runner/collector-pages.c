@@ -23,6 +23,7 @@
 #define REST_BYTES	  (UINT64_C(256) << 10)
 #define LEAST_INTERVAL_NS 10000000
 #define COST_SHARE	  100 /* looks at peaks take at most one part in 100 of the time */
+#define MAX_TRIES	  3 /* of a look, while memory comes and goes too fast */
 #define LOOKS_SHARE	  4u /* one part in 4 of what --budget gives --source pages */
 
 int64_t collector_pages_interval(const struct run_options *options)
@@ -115,20 +116,38 @@ static bool may_look(const struct collector *collector, struct image *image)
 	return page_budget_wait_ns(&looks, &part, &now, image->pages.cost_ns) == 0;
 }
 
+/*
+ * A look may be interrupted for as long as others have the processor, and what comes and goes
+ * meanwhile is in it or not: then another one is shorter, most likely. The last one counts.
+ */
+static int read_state(struct collector *collector, const struct image *image, unsigned asked,
+		      struct page_state *state)
+{
+	int err = 0;
+
+	for (unsigned i = 0; i < MAX_TRIES && err == 0 && (i == 0 || !page_state_fits(state));
+	     i++) {
+		page_state_finish(state);
+		state->record.ticks = clock_ticks(collector->clock);
+		err = page_state_read(image->pid, asked | (i > 0 ? PAGE_STATE_EACH : 0), state);
+		state->record.end_ticks = clock_ticks(collector->clock);
+	}
+	return err;
+}
+
 /* Nothing is lost where the process went first: that it has no last look is seen in the trace. */
 static void look(struct collector *collector, struct image *image, enum trace_pages_reason reason)
 {
-	struct page_state state = { .record = { .head.type = TRACE_RECORD_PAGES } };
+	struct page_state state = { 0 };
 	/* Of CPU time: while we wait for a processor, others have it. */
 	uint64_t begin_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	int err;
 
 	if (image->pages.is_refused || image->pid <= 0 || !image->is_written)
 		return;
-	state.record.ticks = clock_ticks(collector->clock);
-	err = page_state_read(image->pid, asked_of(collector, image, reason), &state);
+	err = read_state(collector, image, asked_of(collector, image, reason), &state);
 	if (err == 0) {
-		state.record.end_ticks = clock_ticks(collector->clock);
+		state.record.head.type = TRACE_RECORD_PAGES;
 		state.record.process_id = image->id;
 		image->pages.looked_bytes = state.record.rss_bytes;
 		image->pages.small_bytes = state.small_bytes;

@@ -142,7 +142,8 @@ CREATE TABLE page_part (
                                   -- `mapping`: mapped by the program, `stack`, `file`: pages of a
                                   -- file, `data`: written pages of its private mappings and its
                                   -- zeroed data, `shared`: memory shared by mapping, `tool`:
-                                  -- memsight itself, `other`
+                                  -- memsight itself, `unmapping`: of mappings that were just
+                                  -- taken away, not free yet, `other`
     stack_id    INTEGER,          -- `stack.id`: where it was allocated or mapped; 0: no stack
                                   -- recorded; NULL: neither heap nor mapping
     name        TEXT,             -- path or what the kernel calls the mapping; NULL: nothing

@@ -805,6 +805,7 @@ struct trace_pages {
 	uint32_t runs_bytes, maps_bytes;
 	uint64_t pss_bytes; /* Pss of /proc/PID/smaps_rollup behind it; 0: not asked */
 	uint64_t has_nodes; /* 0 or 1 */
+	uint64_t leaving_bytes; /* of VmRSS, of pages whose mappings were just being unmapped */
 };
 
 /* What a mapping of TOUCHES is. */

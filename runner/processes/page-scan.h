@@ -1,7 +1,8 @@
 #pragma once
 /*
- * ioctl PAGEMAP_SCAN of /proc/PID/pagemap as linux/fs.h of 6.7 and later has it; Debian 12's is
- * older. Documentation/admin-guide/mm/pagemap.rst
+ * ioctl PAGEMAP_SCAN of /proc/PID/pagemap as linux/fs.h of 6.7 and later has it, and PROCMAP_QUERY
+ * of /proc/PID/maps as that of 6.11 and later; Debian 12's is older.
+ * Documentation/admin-guide/mm/pagemap.rst, Documentation/filesystems/proc.rst
  */
 #include <linux/types.h>
 #include <sys/ioctl.h>
@@ -41,3 +42,19 @@ _Static_assert(sizeof(struct page_scan) == 96, "struct pm_scan_arg is ABI");
 #define PAGE_SCAN_SWAPPED (1u << 4)
 #define PAGE_SCAN_ZERO	  (1u << 5)
 #define PAGE_SCAN_HUGE	  (1u << 6)
+
+/* Which mapping lies at an address. */
+struct map_query {
+	__u64 size;
+	__u64 flags;
+	__u64 address;
+	__u64 start; /* from here on the kernel answers */
+	__u64 end;
+	__u64 others[4]; /* flags, page size, offset and inode of the mapping */
+	__u32 device[2];
+	__u32 name_sizes[2]; /* 0: neither name nor build-id is wanted, ... */
+	__u64 names[2]; /* ... so there is no place for them */
+};
+_Static_assert(sizeof(struct map_query) == 104, "struct procmap_query is ABI");
+
+#define MAP_QUERY _IOWR('f', 17, struct map_query)

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +22,9 @@
 #define N_ENTRIES	 4096u /* of /proc/PID/pagemap at once */
 #define MAX_CLOSED_BYTES (UINT64_C(1) << 30)
 #define N_NODE_PAGES	 512u /* whose nodes are asked for at once */
+#define FIT_SHARE	 200 /* one part in so many */
+#define FIT_BYTES	 (UINT64_C(256) << 10)
+#define LEAST_OWN_BYTES	 (UINT64_C(256) << 10) /* of a map: one more call is cheaper from here on */
 
 /* Documentation/admin-guide/mm/pagemap.rst */
 #define ENTRY_PRESENT (UINT64_C(1) << 63)
@@ -35,11 +37,13 @@ struct look {
 	struct page_state *state;
 	pid_t pid;
 	int fd; /* of /proc/PID/pagemap */
+	int maps; /* /proc/PID/maps, which answers MAP_QUERY; -1: it does not */
 	uint64_t page_bytes;
 	uint64_t end; /* page behind the last run that is written */
 	uint64_t first; /* the run that is still growing, in pages */
 	uint64_t n;
 	unsigned bits;
+	uint64_t mapped_bytes;
 	uint64_t range_start; /* maps that are asked for together, as they are of one kind */
 	uint64_t range_end;
 	bool range_is_file;
@@ -95,6 +99,8 @@ static int put_run(struct look *look, uint64_t first, uint64_t n, unsigned bits)
 	int nodes[N_NODE_PAGES];
 	int err = 0;
 
+	if (has_node)
+		look->state->resident_bytes += n * look->page_bytes;
 	if (has_node && !(bits & TRACE_PAGE_HUGE))
 		look->state->small_bytes += n * look->page_bytes;
 	if (!look->state->record.has_nodes || !has_node)
@@ -193,18 +199,19 @@ static unsigned bits_of_categories(uint64_t categories)
 	       (categories & PAGE_SCAN_HUGE ? TRACE_PAGE_HUGE : 0);
 }
 
-static int scan_range(struct look *look)
+/* Pages [start, end) of which the kernel says something. */
+static int scan_range(struct look *look, uint64_t start, uint64_t end, bool is_file)
 {
 	struct page_scan_region regions[N_REGIONS];
 	struct page_scan request = {
 		.size = sizeof(request),
-		.end = look->range_end,
-		.walk_end = look->range_start,
+		.end = end,
+		.walk_end = start,
 		.vec = (uintptr_t)regions,
 		.vec_len = N_REGIONS,
 		.category_anyof_mask = PAGE_SCAN_PRESENT | PAGE_SCAN_SWAPPED,
 		.return_mask = PAGE_SCAN_PRESENT | PAGE_SCAN_SWAPPED | PAGE_SCAN_ZERO |
-			       PAGE_SCAN_HUGE | (look->range_is_file ? PAGE_SCAN_FILE : 0),
+			       PAGE_SCAN_HUGE | (is_file ? PAGE_SCAN_FILE : 0),
 	};
 	int err = 0;
 
@@ -220,6 +227,76 @@ static int scan_range(struct look *look)
 					bits_of_categories(regions[i].categories));
 		if (request.walk_end <= request.start)
 			break;
+	}
+	return err;
+}
+
+/* Whether all of [start, end) is mapped. */
+static bool is_mapped(const struct look *look, uint64_t start, uint64_t end)
+{
+	while (start < end) {
+		struct map_query query = { .size = sizeof(query), .address = start };
+
+		if (ioctl(look->maps, MAP_QUERY, &query) < 0 || query.end <= start)
+			return false;
+		start = query.end;
+	}
+	return true;
+}
+
+/* What lies between the regions that the kernel has named is there, in small pages of its own. */
+static int add_unnamed(struct look *look, const struct page_scan *asked, int n_regions)
+{
+	const struct page_scan_region *regions = (const void *)(uintptr_t)asked->vec;
+	uint64_t at = asked->start / look->page_bytes;
+	int err = 0;
+
+	for (int i = 0; i < n_regions && err == 0; i++) {
+		uint64_t first = regions[i].start / look->page_bytes;
+		uint64_t end = regions[i].end / look->page_bytes;
+		unsigned bits = bits_of_categories(regions[i].categories);
+
+		err = add_pages(look, at, first - at, TRACE_PAGE_PRESENT);
+		if (err == 0 && bits)
+			err = add_pages(look, first, end - first, bits);
+		at = end;
+	}
+	return err < 0 ? err
+		       : add_pages(look, at, asked->walk_end / look->page_bytes - at,
+				   TRACE_PAGE_PRESENT);
+}
+
+/*
+ * A map of memory of its own: nearly all of its pages are alike. So the kernel is asked for those
+ * that are not just there, which takes a quarter of the time. What has been unmapped meanwhile it
+ * does not name either, so the map is asked for afterwards.
+ */
+static int scan_own_map(struct look *look, uint64_t start, uint64_t end)
+{
+	struct page_scan_region regions[N_REGIONS];
+	struct page_scan request = {
+		.size = sizeof(request),
+		.end = end,
+		.walk_end = start,
+		.vec = (uintptr_t)regions,
+		.vec_len = N_REGIONS,
+		.category_inverted = PAGE_SCAN_PRESENT,
+		.category_anyof_mask = PAGE_SCAN_PRESENT | PAGE_SCAN_ZERO | PAGE_SCAN_HUGE,
+		.return_mask =
+			PAGE_SCAN_PRESENT | PAGE_SCAN_SWAPPED | PAGE_SCAN_ZERO | PAGE_SCAN_HUGE,
+	};
+	int err = 0;
+
+	while (err == 0 && request.walk_end < request.end) {
+		request.start = request.walk_end;
+		int n = ioctl(look->fd, PAGE_SCAN, &request);
+
+		if (n < 0)
+			return -errno;
+		if (request.walk_end <= request.start ||
+		    !is_mapped(look, request.start, request.walk_end))
+			return scan_range(look, request.start, end, false);
+		err = add_unnamed(look, &request, n);
 	}
 	return err;
 }
@@ -261,7 +338,29 @@ static int look_at_range(struct look *look)
 {
 	if (look->range_end == look->range_start)
 		return 0;
-	return look->state->record.way == TRACE_PAGES_SCAN ? scan_range(look) : read_table(look);
+	return look->state->record.way == TRACE_PAGES_SCAN
+		       ? scan_range(look, look->range_start, look->range_end, look->range_is_file)
+		       : read_table(look);
+}
+
+/* Devices, of which the kernel names no page, have a name. */
+static bool is_own_map(const struct look *look, const struct image_map *map)
+{
+	return look->maps >= 0 && map->inode == 0 && map->flags == MAP_PRIVATE &&
+	       (map->path[0] == '\0' || strcmp(map->path, "[heap]") == 0 ||
+		strncmp(map->path, "[anon:", 6) == 0) &&
+	       map->end - map->start >= LEAST_OWN_BYTES;
+}
+
+static void add_own_map(struct look *look, const struct image_map *map)
+{
+	/* What is mapped meanwhile may lie before it. */
+	if (map->start > look->range_end)
+		look->range_end = map->start;
+	look->err = look_at_range(look);
+	if (look->err == 0 && map->end > look->range_end)
+		look->err = scan_own_map(look, look->range_end, map->end);
+	look->range_start = look->range_end = map->end;
 }
 
 /* A scan steps over holes by itself; the table has an entry for each page of them. */
@@ -276,11 +375,17 @@ static void add_map(void *user, const struct image_map *map)
 	struct look *look = user;
 	bool is_file = map->inode || map->flags == MAP_SHARED || strcmp(map->path, "[vdso]") == 0;
 
+	if (map->end <= (uint64_t)INT64_MAX)
+		look->mapped_bytes += map->end - map->start;
 	/* [vsyscall] is the kernel's. What is only reserved would fill gigabytes of the table. */
 	if (look->err < 0 || map->end > (uint64_t)INT64_MAX ||
 	    (look->state->record.way == TRACE_PAGES_TABLE && map->prot == PROT_NONE &&
 	     map->end - map->start > MAX_CLOSED_BYTES))
 		return;
+	if (is_own_map(look, map)) {
+		add_own_map(look, map);
+		return;
+	}
 	if (!may_join(look, map, is_file)) {
 		look->err = look_at_range(look);
 		/* What is mapped meanwhile may lie between. */
@@ -363,13 +468,29 @@ static uint64_t read_pss(pid_t pid)
 								     : status_bytes(text, "\nPss:");
 }
 
-static int look_at_all(pid_t pid, int fd, struct page_state *state)
+/* Its maps by MAP_QUERY (Linux 6.11), or -1. */
+static int open_maps(pid_t pid)
+{
+	struct map_query query = { .size = sizeof(query) };
+	int fd = image_open_file(pid, "maps", O_RDONLY);
+
+	/* Nothing is mapped at 0, which is another error than that there is no such question. */
+	if (fd < 0 || ioctl(fd, MAP_QUERY, &query) == 0 || errno == ENOENT)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static int look_at_all(pid_t pid, int fd, unsigned asked, struct page_state *state)
 {
 	auto_free char *maps = strdup(state->maps);
+	bool names_each = asked & PAGE_STATE_EACH || state->record.way != TRACE_PAGES_SCAN;
+	auto_close int map_file = names_each ? -1 : open_maps(pid);
 	struct look look = {
 		.state = state,
 		.pid = pid,
 		.fd = fd,
+		.maps = map_file,
 		.page_bytes = state->record.page_bytes,
 	};
 
@@ -378,7 +499,38 @@ static int look_at_all(pid_t pid, int fd, struct page_state *state)
 	image_each_map_of(maps, add_map, &look);
 	if (look.err == 0)
 		look.err = look_at_range(&look);
+	state->mapped_bytes = look.mapped_bytes;
 	return look.err < 0 ? look.err : write_run(&look);
+}
+
+static uint64_t least_of(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t above(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}
+
+static uint64_t found_bytes(const struct page_state *state)
+{
+	return above(state->resident_bytes, state->record.hugetlb_bytes);
+}
+
+/*
+ * munmap(2) first takes mappings out of the list, then frees their pages, which VmRSS has as long,
+ * and at last takes them off VmSize (vms_complete_munmap_vmas() of Linux). One that is interrupted
+ * there may stay so for many ms.
+ */
+static uint64_t leaving_bytes(const struct page_state *state, const char *before, const char *after)
+{
+	const struct trace_pages *record = &state->record;
+	uint64_t size =
+		least_of(status_bytes(before, "\nVmSize:"), status_bytes(after, "\nVmSize:"));
+	uint64_t rss = least_of(record->rss_bytes, record->rss_after_bytes);
+
+	return least_of(above(size, state->mapped_bytes), above(rss, found_bytes(state)));
 }
 
 int page_state_read(pid_t pid, unsigned asked, struct page_state *ret_state)
@@ -403,7 +555,7 @@ int page_state_read(pid_t pid, unsigned asked, struct page_state *ret_state)
 	record->has_nodes = (asked & PAGE_STATE_NODES) != 0;
 	err = read_maps(pid, ret_state);
 	if (err == 0)
-		err = look_at_all(pid, fd, ret_state);
+		err = look_at_all(pid, fd, asked, ret_state);
 	if (err == 0 && is_small && asked & PAGE_STATE_PSS)
 		record->pss_bytes = read_pss(pid);
 	/* It may have ended meanwhile, whatever that looked like. */
@@ -415,5 +567,17 @@ int page_state_read(pid_t pid, unsigned asked, struct page_state *ret_state)
 	record->swap_bytes = status_bytes(before, "\nVmSwap:");
 	record->hugetlb_bytes = status_bytes(before, "\nHugetlbPages:");
 	record->most_bytes = status_bytes(after, "\nVmHWM:");
+	record->leaving_bytes = leaving_bytes(ret_state, before, after);
 	return 0;
+}
+
+bool page_state_fits(const struct page_state *state)
+{
+	const struct trace_pages *record = &state->record;
+	uint64_t before = record->rss_bytes, after = record->rss_after_bytes;
+	uint64_t least = least_of(before, after), most = before < after ? after : before;
+	uint64_t margin = most / FIT_SHARE + FIT_BYTES;
+	uint64_t found = found_bytes(state) + record->leaving_bytes;
+
+	return found + margin >= least && found <= most + margin;
 }

@@ -40,12 +40,14 @@ enum part_kind {
 	PART_DATA,
 	PART_SHARED,
 	PART_TOOL,
+	PART_UNMAPPING,
 	PART_OTHER,
 };
 static const char *const kind_names[] = {
 	[PART_HEAP] = "heap",	  [PART_FREE] = "free", [PART_MAPPING] = "mapping",
 	[PART_STACK] = "stack",	  [PART_FILE] = "file", [PART_DATA] = "data",
-	[PART_SHARED] = "shared", [PART_TOOL] = "tool", [PART_OTHER] = "other",
+	[PART_SHARED] = "shared", [PART_TOOL] = "tool", [PART_UNMAPPING] = "unmapping",
+	[PART_OTHER] = "other",
 };
 
 /* What one owner has, in bytes. */
@@ -781,6 +783,16 @@ static void finish_sweep(struct sweep *sweep)
 	free(sweep->slices);
 }
 
+/* What the kernel was about to free: it counts, and lies in no mapping. */
+static int add_leaving(struct sweep *sweep)
+{
+	uint64_t bytes = sweep->snapshot->head.leaving_bytes;
+	const struct part part = { .kind = PART_UNMAPPING, .bytes = bytes, .resident = bytes };
+
+	sweep->snapshot->resident += bytes;
+	return bytes && new_part(sweep->snapshot, &part) < 0 ? -ENOMEM : 0;
+}
+
 static int sweep_all(struct sweep *sweep, char *maps)
 {
 	int r = 0;
@@ -800,6 +812,8 @@ static int sweep_all(struct sweep *sweep, char *maps)
 		return r;
 	close_page(sweep);
 	r = add_gap(sweep, UINT64_MAX / sweep->page_bytes);
+	if (r == 0)
+		r = add_leaving(sweep);
 	return r == 0 && sweep->is_damaged ? -EBADMSG : r;
 }
 

@@ -39,6 +39,7 @@ static size_t encode(const struct run *runs, size_t n, bool is_told, uint8_t *re
 
 /* In two parts, which split runs and maps anywhere. */
 static bool has_nodes; /* runs tell of them */
+static uint64_t leaving_bytes;
 
 static void look(struct maker *maker, uint64_t time_ns, uint16_t reason, const uint8_t *runs,
 		 size_t n_bytes, const char *maps)
@@ -57,6 +58,7 @@ static void look(struct maker *maker, uint64_t time_ns, uint16_t reason, const u
 		.has_shared = reason == TRACE_PAGES_END,
 		.pss_bytes = reason == TRACE_PAGES_END ? 12345 : 0,
 		.has_nodes = has_nodes,
+		.leaving_bytes = leaving_bytes,
 		.runs_bytes = (uint32_t)first_runs,
 		.maps_bytes = (uint32_t)first_maps,
 	};
@@ -256,6 +258,23 @@ START_TEST(the_parts_of_a_look_add_up_to_what_is_resident)
 }
 END_TEST
 
+static void check_leaving(struct db *db)
+{
+	ck_assert_int_eq(check_integer(db_handle(db), "SELECT resident FROM page_snapshot"),
+			 (N_PAGES_RESIDENT + 7) * PAGE);
+	ck_assert_int_eq(of_kind(db, "resident", "unmapping"), 7 * PAGE);
+	check_no_row(db_handle(db), "SELECT * FROM page_part WHERE bytes <> resident + swapped +"
+				    " zero + untouched");
+}
+
+START_TEST(pages_that_no_mapping_has_any_more_are_a_part_as_well)
+{
+	leaving_bytes = 7 * PAGE;
+	with_looks(pages, sizeof(pages) / sizeof(pages[0]), check_leaving);
+	leaving_bytes = 0;
+}
+END_TEST
+
 START_TEST(of_looks_for_peaks_the_last_one_keeps_its_parts)
 {
 	const struct run one = { 0x500, 1, PRESENT };
@@ -353,6 +372,7 @@ int main(void)
 	tcase_add_test(tests, bytes_of_a_page_are_the_call_sites_that_have_blocks_in_it);
 	tcase_add_test(tests, bytes_are_on_the_nodes_of_their_pages);
 	tcase_add_test(tests, pages_without_blocks_are_the_mappings_they_lie_in);
+	tcase_add_test(tests, pages_that_no_mapping_has_any_more_are_a_part_as_well);
 	tcase_add_test(tests, the_parts_of_a_look_add_up_to_what_is_resident);
 	tcase_add_test(tests, of_looks_for_peaks_the_last_one_keeps_its_parts);
 	tcase_add_test(tests, sums_of_a_look_that_was_passed_are_those_of_one_that_was_not);

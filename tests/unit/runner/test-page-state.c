@@ -205,6 +205,39 @@ static uint64_t n_resident(const struct page_state *state)
 	return n;
 }
 
+/* Asked for what is not just there, the kernel says the same as of each page. */
+START_TEST(what_the_kernel_need_not_name_is_found_as_well)
+{
+	struct page_state some = { 0 }, each = { 0 };
+
+	ck_assert_int_eq(page_state_read(child.pid, 0, &some), 0);
+	ck_assert_int_eq(page_state_read(child.pid, PAGE_STATE_EACH, &each), 0);
+	ck_assert_uint_eq(some.n_run_bytes, each.n_run_bytes);
+	ck_assert_mem_eq(some.runs, each.runs, each.n_run_bytes);
+	ck_assert_uint_eq(some.resident_bytes, n_resident(&each) * page_bytes);
+	page_state_finish(&some);
+	page_state_finish(&each);
+}
+END_TEST
+
+START_TEST(a_look_fits_what_the_kernel_counts_before_it_or_behind_it)
+{
+	const uint64_t mib = 1 << 20;
+	struct page_state state = { .resident_bytes = 110 * mib };
+	struct trace_pages *record = &state.record;
+
+	record->rss_bytes = 100 * mib;
+	record->rss_after_bytes = 120 * mib;
+	ck_assert(page_state_fits(&state));
+	state.resident_bytes = 122 * mib; /* it has come and gone */
+	ck_assert(!page_state_fits(&state));
+	record->hugetlb_bytes = 2 * mib; /* which VmRSS does not have */
+	ck_assert(page_state_fits(&state));
+	state.resident_bytes = 100 * mib;
+	ck_assert(!page_state_fits(&state));
+}
+END_TEST
+
 /* What the kernel counts, within the pages that it batches. */
 START_TEST(what_is_found_is_what_the_kernel_counts)
 {
@@ -246,6 +279,46 @@ START_TEST(the_node_of_each_resident_page_is_told)
 	}
 	ck_assert_uint_ge(n, N_PAGES);
 	page_state_finish(&state);
+}
+END_TEST
+
+static void fill_and_unmap(void *nothing)
+{
+	size_t n_bytes = (size_t)64 << 20;
+
+	(void)nothing;
+	for (;;) {
+		uint8_t *memory = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE,
+				       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (memory == MAP_FAILED)
+			_exit(96);
+		madvise(memory, n_bytes, MADV_NOHUGEPAGE);
+		memset(memory, 1, n_bytes);
+		munmap(memory, n_bytes);
+	}
+}
+
+/* VmRSS has them for as long as munmap() takes. */
+START_TEST(pages_that_are_being_unmapped_are_told)
+{
+	struct watched unmapping;
+	uint64_t leaving = 0;
+
+	watched_start(&unmapping, fill_and_unmap, NULL);
+	watched_go(&unmapping);
+	while (leaving == 0) {
+		struct page_state state = { 0 };
+
+		ck_assert_int_eq(page_state_read(unmapping.pid, 0, &state), 0);
+		leaving = state.record.leaving_bytes;
+		ck_assert_uint_le(state.resident_bytes + leaving,
+				  state.record.rss_bytes + ((uint64_t)64 << 20));
+		page_state_finish(&state);
+	}
+	ck_assert_uint_le(leaving, 64 << 20);
+	kill(unmapping.pid, SIGKILL);
+	waitpid(unmapping.pid, NULL, 0);
 }
 END_TEST
 
@@ -347,8 +420,11 @@ int main(void)
 	tcase_add_loop_test(tests, every_page_is_what_the_process_made_of_it, 0, 2);
 	tcase_add_test(tests, pages_of_zeros_and_of_files_are_told_apart);
 	tcase_add_loop_test(tests, what_a_fork_shares_is_told, 0, 2);
+	tcase_add_test(tests, what_the_kernel_need_not_name_is_found_as_well);
+	tcase_add_test(tests, a_look_fits_what_the_kernel_counts_before_it_or_behind_it);
 	tcase_add_test(tests, what_is_found_is_what_the_kernel_counts);
 	tcase_add_test(tests, the_node_of_each_resident_page_is_told);
+	tcase_add_test(tests, pages_that_are_being_unmapped_are_told);
 	tcase_add_test(tests, what_is_shared_counts_in_parts);
 	tcase_add_test(tests, a_process_that_has_gone_has_no_pages);
 	tcase_add_test(tests, a_program_that_becomes_another_meanwhile_has_gone);
