@@ -28,7 +28,7 @@
 	" WHEN 'stack' THEN 'stacks of threads' WHEN 'file' THEN 'pages of ' || name" \
 	" WHEN 'data' THEN 'variables of ' || name WHEN 'shared' THEN 'shared memory' ||" \
 	" coalesce(' ' || name, '') WHEN 'tool' THEN 'memsight itself'" \
-	" WHEN 'unmapping' THEN 'being unmapped: counted until it is free, in no mapping any more'" \
+	" WHEN 'unmapping' THEN 'being unmapped: in no mapping any more, and not free yet'" \
 	" ELSE coalesce(name, 'anonymous memory of libraries') END"
 
 const char report_resident_sql[] = SHOWN

@@ -783,15 +783,14 @@ enum trace_pages_way {
  * the other are a row of runs in order of address: varint (pages since the end of the run before,
  * or address 0), varint (pages of this one << TRACE_PAGE_BITS | TRACE_PAGE_*); with has_nodes also
  * varint (1 + NUMA node; 0: not known). Pages that are neither present nor swapped are left out.
- * Parts of maps: the text of /proc/PID/maps. Memory of /proc/PID/status was read before and after.
+ * Maps: the text of /proc/PID/maps. Memory of /proc/PID/status was read before and after.
  */
 #define TRACE_PAGES_PART_BYTES (256u << 10)
 struct trace_pages {
 	struct trace_record head;
 	uint64_t ticks; /* begin of the look */
 	uint64_t end_ticks;
-	uint64_t rss_bytes; /* VmRSS before */
-	uint64_t rss_after_bytes;
+	uint64_t rss_bytes, rss_after_bytes; /* VmRSS before and behind it */
 	uint64_t swap_bytes; /* VmSwap before */
 	uint64_t hugetlb_bytes; /* HugetlbPages before: not in VmRSS, but pages are present */
 	uint64_t most_bytes; /* VmHWM: the most that was ever resident */
