@@ -13,6 +13,7 @@
 #include "cli/cmd.h"
 #include "cli/database.h"
 #include "cli/options/selection-options.h"
+#include "cli/top/live-page.h"
 #include "common/cleanup.h"
 #include "common/text-stream.h"
 #include "store/heatmap/heatmap.h"
@@ -242,38 +243,6 @@ static struct view_files files_of(const struct option_set *options, const struct
 	};
 }
 
-static int serve(const struct option_set *options, struct shown *shown, const char *fragment)
-{
-	uint64_t port = option_number(options, OPTION_PORT);
-	auto_browser struct browser *browser = NULL;
-	auto_free char *address = NULL;
-	struct view_server *server = NULL;
-	sigset_t ends;
-	int signal_number = 0, is_socket = 0;
-
-	if (port > UINT16_MAX)
-		return cmd_usage("--port: %llu is no port: they go up to 65535",
-				 (unsigned long long)port);
-	sigemptyset(&ends);
-	sigaddset(&ends, SIGINT);
-	sigaddset(&ends, SIGTERM);
-	sigaddset(&ends, SIGHUP);
-	sigprocmask(SIG_BLOCK, &ends, NULL);
-	signal(SIGPIPE, SIG_IGN);
-	const struct view_files files = files_of(options, shown);
-	int r = view_server_start(&files, (uint16_t)port, &server, &is_socket);
-	finish_shown(shown);
-	if (r < 0)
-		return explain(options->operands[0], (uint16_t)port, is_socket, r);
-	if (asprintf(&address, "%s%s", view_server_address(server), fragment ? fragment : "") < 0)
-		address = NULL;
-	tell_address(server, options, address ? address : view_server_address(server), &browser);
-	while (sigwait(&ends, &signal_number) != 0)
-		continue;
-	view_server_stop(server);
-	return CMD_DONE;
-}
-
 static int write_file(const struct option_set *options, const struct shown *shown)
 {
 	const struct view_export export = {
@@ -406,6 +375,103 @@ static int find_database(const struct option_set *options, struct shown *shown)
 	return is_missing ? compute_pictures(options, shown) : CMD_DONE;
 }
 
+/* ---- Serving ---- */
+
+/* Analyse a trace and show it; what is wrong with it has been said. */
+static bool show_trace(struct view_server *server, const struct option_set *options,
+		       const struct live_order *order)
+{
+	auto_db struct db *db = NULL;
+
+	if (database_open_drawn(order->trace, options, &db) != CMD_DONE)
+		return false;
+	const struct view_files files = {
+		.database = sqlite3_db_filename(db_handle(db), "main"),
+		.editor = option_text(options, OPTION_EDITOR),
+	};
+	int r = view_server_show(server, order->part, &files);
+	if (r < 0)
+		cmd_fail("%s: %s", order->trace, strerror(-r));
+	return r == 0;
+}
+
+/*
+ * Until a signal; beside a recording what it leaves is analysed. That may take long, and ends as it
+ * does without a page: the signals do what they do.
+ */
+static void wait_for_end(struct view_server *server, const struct option_set *options,
+			 struct live_page *live, const sigset_t *ends)
+{
+	static const struct timespec look = { .tv_nsec = 100000000 };
+	struct live_order order;
+
+	for (;;) {
+		int signal_number =
+			live ? sigtimedwait(ends, NULL, &look) : sigwaitinfo(ends, NULL);
+
+		if (signal_number > 0)
+			return;
+		if (!live || !live_page_next(live, &order))
+			continue;
+		sigprocmask(SIG_UNBLOCK, ends, NULL);
+		bool is_shown = show_trace(server, options, &order);
+		sigprocmask(SIG_BLOCK, ends, NULL);
+		live_page_done(live, order.part, is_shown);
+	}
+}
+
+/* The database, or the recording. */
+static int serve(const struct option_set *options, struct shown *shown, const char *fragment,
+		 struct live_page *live)
+{
+	uint64_t port = option_number(options, OPTION_PORT);
+	auto_browser struct browser *browser = NULL;
+	auto_free char *address = NULL;
+	struct view_server *server = NULL;
+	sigset_t ends;
+	int is_socket = 0;
+
+	if (port > UINT16_MAX)
+		return cmd_usage("--port: %llu is no port: they go up to 65535",
+				 (unsigned long long)port);
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGINT);
+	sigaddset(&ends, SIGTERM);
+	sigaddset(&ends, SIGHUP);
+	sigprocmask(SIG_BLOCK, &ends, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	const struct view_files files = files_of(options, shown);
+	const struct view_shown first = { live ? NULL : &files,
+					  live ? live_page_source(live) : NULL };
+	int r = view_server_start(&first, (uint16_t)port, &server, &is_socket);
+	finish_shown(shown);
+	if (r < 0)
+		return explain(options->operands[0], (uint16_t)port, is_socket, r);
+	if (asprintf(&address, "%s%s", view_server_address(server), fragment ? fragment : "") < 0)
+		address = NULL;
+	tell_address(server, options, address ? address : view_server_address(server), &browser);
+	wait_for_end(server, options, live, &ends);
+	view_server_stop(server);
+	return CMD_DONE;
+}
+
+static int serve_live(const struct option_set *options)
+{
+	struct shown nothing = { 0 };
+	struct live_page *live = NULL;
+
+	if (options->n_operands != 1 || option_text(options, OPTION_WINDOW) ||
+	    option_text(options, OPTION_FROM) || option_text(options, OPTION_TO) ||
+	    option_text(options, OPTION_RUN) || option_text(options, OPTION_EXPORT_PAGE))
+		return cmd_usage("view: --live is of one recording that is under way: without "
+				 "--run, --window, --from, --to and --export");
+	int status = live_page_open(options->operands[0], &live);
+	if (status == CMD_DONE)
+		status = serve(options, &nothing, NULL, live);
+	live_page_close(live);
+	return status;
+}
+
 int cmd_view(const struct option_set *options)
 {
 	auto_free char *fragment = NULL;
@@ -418,6 +484,8 @@ int cmd_view(const struct option_set *options)
 				 "compared");
 	mallopt(M_ARENA_MAX, MAX_ARENAS);
 	mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
+	if (option_flag(options, OPTION_LIVE))
+		return serve_live(options);
 	int status = read_labels(options, &shown);
 	if (status == CMD_DONE)
 		status = find_database(options, &shown);
@@ -426,5 +494,5 @@ int cmd_view(const struct option_set *options)
 	if (option_text(options, OPTION_EXPORT_PAGE))
 		return write_file(options, &shown);
 	status = make_fragment(options, &shown, &fragment);
-	return status == CMD_DONE ? serve(options, &shown, fragment) : status;
+	return status == CMD_DONE ? serve(options, &shown, fragment, NULL) : status;
 }

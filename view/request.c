@@ -14,8 +14,9 @@ enum value_type {
 	TYPE_TEXT,
 };
 
-#define MAX_WORD 32u
-#define MAX_TEXT 1024u
+#define MAX_WORD	32u
+#define MAX_TEXT	1024u
+#define MAX_PART_DIGITS 4u
 
 static const struct {
 	const char *name;
@@ -244,9 +245,24 @@ static unsigned find_answer(char *name, struct view_request *request)
 	return refuse(404, request->message, "there is no such answer");
 }
 
+/* "12/" in front of a path: another page's. Returns what follows. */
+static char *skip_part(char *path, unsigned *ret_part)
+{
+	size_t n = strspn(path, "0123456789");
+
+	*ret_part = 0;
+	if (n == 0 || n > MAX_PART_DIGITS || path[n] != '/')
+		return path;
+	for (size_t i = 0; i < n; i++)
+		*ret_part = 10 * *ret_part + (unsigned)(path[i] - '0');
+	return path + n + 1;
+}
+
 static unsigned find_target(char *path, struct view_request *request)
 {
 	static const char api[] = "api/", web[] = "web/";
+
+	path = skip_part(path, &request->part);
 
 	if (strncmp(path, api, sizeof(api) - 1) == 0)
 		return find_answer(path + sizeof(api) - 1, request);
@@ -267,6 +283,7 @@ unsigned view_request_parse_api(const char *text, struct view_request *ret_reque
 	size_t n = strnlen(text, VIEW_TARGET_BYTES);
 
 	ret_request->message[0] = '\0';
+	ret_request->part = 0;
 	if (n == VIEW_TARGET_BYTES)
 		return refuse(414, ret_request->message, "the request is too long");
 	memcpy(ret_request->buffer, text, n + 1);

@@ -2,8 +2,9 @@
 /*
  * What a browser asks for, out of the first line of its request: pure functions on bytes that
  * anybody may have sent. A target is /TOKEN/ (the page), /TOKEN/web/NAME (a file of it) or
- * /TOKEN/api/NAME?parameters (schemas/view.def). Paths are compared as they stand and never
- * decoded.
+ * /TOKEN/api/NAME?parameters (schemas/view.def). A number may follow
+ * the token (/TOKEN/2/api/...): of a snapshot's page (server/server.h). Paths are compared as they
+ * stand and never decoded.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -62,6 +63,7 @@ enum view_target { VIEW_PAGE, VIEW_FILE, VIEW_API };
 
 struct view_request {
 	enum view_target target;
+	unsigned part; /* the number between TOKEN and what follows; 0: there is none */
 	enum view_answer answer; /* VIEW_API */
 	const char *file; /* VIEW_FILE: what follows web/; it may not exist */
 	struct view_values values; /* VIEW_API */

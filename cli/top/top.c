@@ -15,6 +15,7 @@
 #include "report/text/fit-text.h"
 
 #define NS_PER_SECOND 1e9
+#define UNNAMED	      "(names are being looked up)"
 #define HALF_WIDTH    1.96 /* of a 95 % interval, in standard deviations */
 
 struct top_site {
@@ -199,12 +200,37 @@ static bool has_text(const char *name, const char *text)
 	return n == 0;
 }
 
-/* Names of the first rows, or of all. False: no memory. */
-static bool name_rows(struct top *top, size_t n)
+size_t top_unnamed(const struct top *top, uint32_t *sites, size_t n)
 {
+	n = n < top->n_unnamed ? n : top->n_unnamed;
+	memcpy(sites, top->unnamed, n * sizeof(*sites));
+	return n;
+}
+
+char *top_find_name(struct top *top, uint32_t site)
+{
+	return top_names_site(top->names, &top->header->sites[site]);
+}
+
+void top_set_name(struct top *top, uint32_t site, char *name)
+{
+	free(top->sites[site].name);
+	top->sites[site].name = name;
+}
+
+/* Names of the first rows, or of all. False: no memory. */
+static bool name_rows(struct top *top, size_t n, bool is_hurried)
+{
+	top->n_unnamed = 0;
 	for (size_t i = 0; i < n; i++) {
 		struct top_site *own = &top->sites[top->rows[i].site];
 
+		if (!own->name && is_hurried) {
+			if (top->n_unnamed < TOP_UNNAMED)
+				top->unnamed[top->n_unnamed++] = top->rows[i].site;
+			top->rows[i].name = UNNAMED;
+			continue;
+		}
 		if (!own->name)
 			own->name =
 				top_names_site(top->names, &top->header->sites[top->rows[i].site]);
@@ -234,6 +260,28 @@ static void join_rows(struct top *top, size_t n, const char *filter)
 	top->n_rows = n_kept;
 }
 
+/* The first rows in an order: those come first. */
+static size_t pick_by(struct top *top, size_t n, enum top_sort sort, size_t n_wanted)
+{
+	qsort_r(top->rows, n, sizeof(*top->rows), compare, &sort);
+	return n_wanted;
+}
+
+/* The first ones by each column. */
+static size_t pick_by_all(struct top *top, size_t n, size_t n_wanted)
+{
+	size_t n_picked = 0;
+
+	for (int sort = 0; sort < TOP_SORTS && n_picked < n; sort++) {
+		enum top_sort by = (enum top_sort)sort;
+		size_t n_left = n - n_picked;
+
+		qsort_r(top->rows + n_picked, n_left, sizeof(*top->rows), compare, &by);
+		n_picked += n_wanted < n_left ? n_wanted : n_left;
+	}
+	return n_picked;
+}
+
 int top_arrange(struct top *top, const struct top_wish *wish)
 {
 	uint32_t n_sites = count_sites(top);
@@ -244,11 +292,12 @@ int top_arrange(struct top *top, const struct top_wish *wish)
 		fill_row(top, i, &top->rows[n]);
 		n += top->rows[n].n_live > 0 || top->rows[n].rate > 0 || top->rows[n].growth != 0;
 	}
-	qsort_r(top->rows, n, sizeof(*top->rows), compare, &sort);
+	top->n_found = n;
 	/* Names take time: only those that can be seen, and some more that may become one row. */
 	if (!wish->filter && wish->n_rows && 2 * wish->n_rows < n)
-		n = 2 * wish->n_rows;
-	if (!name_rows(top, n))
+		n = wish->is_for_all_sorts ? pick_by_all(top, n, 2 * wish->n_rows)
+					   : pick_by(top, n, sort, 2 * wish->n_rows);
+	if (!name_rows(top, n, wish->is_hurried))
 		return -ENOMEM;
 	join_rows(top, n, wish->filter);
 	qsort_r(top->rows, top->n_rows, sizeof(*top->rows), compare, &sort);

@@ -12,8 +12,9 @@
 
 #include "schemas/live-totals.h"
 
-#define TOP_POINTS 120u /* of curves */
-#define TOP_PAST   10u /* refreshes that growth is measured over */
+#define TOP_POINTS  120u /* of curves */
+#define TOP_UNNAMED 256u /* sites whose names are asked for at once */
+#define TOP_PAST    10u /* refreshes that growth is measured over */
 
 enum top_sort { TOP_LIVE, TOP_GROWTH, TOP_RATE, TOP_LEAKED, TOP_BLOCKS, TOP_AGE, TOP_SORTS };
 
@@ -59,6 +60,9 @@ struct top {
 	struct top_site *sites; /* LIVE_MAX_SITES */
 	struct top_row *rows; /* sorted, those that the filter lets through */
 	size_t n_rows;
+	size_t n_unnamed;
+	uint32_t unnamed[TOP_UNNAMED];
+	size_t n_found; /* sites that have something, before the filter, those of a name each */
 	struct top_now now;
 	uint64_t refreshed_ns; /* CLOCK_MONOTONIC of the last refresh; 0: none */
 	uint64_t past_ns[TOP_PAST];
@@ -80,6 +84,8 @@ struct top_wish {
 	enum top_sort sort;
 	const char *filter; /* only rows whose names have it, letters in either case; NULL: all */
 	size_t n_rows; /* whose names are wanted; 0: all */
+	bool is_for_all_sorts; /* so many by each column, not by sort alone */
+	bool is_hurried; /* names are found by somebody else: top_unnamed() */
 	int64_t interval_ns; /* between looks */
 	sigset_t quitting; /* signals that are blocked, and are as good as q */
 };
@@ -92,6 +98,16 @@ int top_refresh(struct top *top, const struct top_wish *wish, uint64_t began_ns)
 
 /* The same totals in other rows. 0 or -ENOMEM. */
 int top_arrange(struct top *top, const struct top_wish *wish);
+
+/* Sites that had no name at the last look; at most n. Returns how many. */
+size_t top_unnamed(const struct top *top, uint32_t *sites, size_t n);
+
+/*
+ * A site's name, which may take seconds; allocated, NULL without memory. Beside all other functions
+ * but top_frame(); then hand it over.
+ */
+char *top_find_name(struct top *top, uint32_t site);
+void top_set_name(struct top *top, uint32_t site, char *name);
 
 /* The name of a column of --sort ("live"); its head ("growth/s"). */
 const char *top_sort_name(enum top_sort sort);

@@ -195,7 +195,20 @@ int control_find(const char *what, struct control_recording *ret_recording)
 int control_ask(const struct control_recording *recording, struct control_request *request,
 		struct control_reply *ret_reply)
 {
-	return ask(recording->socket, request, 0, ret_reply, NULL);
+	return control_ask_for(recording, request, 0, ret_reply);
+}
+
+int control_ask_for(const struct control_recording *recording, struct control_request *request,
+		    unsigned seconds, struct control_reply *ret_reply)
+{
+	return ask(recording->socket, request, seconds, ret_reply, NULL);
+}
+
+int control_status(const struct control_recording *recording, struct control_reply *ret_reply)
+{
+	struct control_request request = { .verb = CONTROL_STATUS };
+
+	return ask(recording->socket, &request, STATUS_SECONDS, ret_reply, NULL);
 }
 
 int control_totals(const struct control_recording *recording, struct control_reply *ret_reply,

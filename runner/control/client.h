@@ -32,6 +32,13 @@ int control_find(const char *what, struct control_recording *ret_recording);
 int control_ask(const struct control_recording *recording, struct control_request *request,
 		struct control_reply *ret_reply);
 
+/* The same, for so many seconds at most (0: endless); then -ETIMEDOUT, and it may still be done. */
+int control_ask_for(const struct control_recording *recording, struct control_request *request,
+		    unsigned seconds, struct control_reply *ret_reply);
+
+/* How it is, as control_ask() with CONTROL_STATUS; -ETIMEDOUT: it does not answer for 2 s. */
+int control_status(const struct control_recording *recording, struct control_reply *ret_reply);
+
 /*
  * Ask for the live totals. *ret_fd (the caller's; -1 where the reply is an error) is the memory of
  * schemas/live-totals.h. As control_ask().

@@ -72,7 +72,8 @@ MAY_INCLUDE = {
     "cli/options": "cli common runner runner/* series store store/* analyze analyze/* report "
                    "report/*",
     "cli/generate": "cli/options",
-    "cli/top": "cli cli/options common runner/control analyze/symbols store report/text",
+    "cli/top": "cli cli/options common runner/control analyze/symbols store report/text view "
+               "view/server",
     "heap": "",
     "tracealloc": "common include tracealloc/*",
     "tracealloc/arch": "",

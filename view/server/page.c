@@ -31,6 +31,7 @@ int view_random_hex(char *text, size_t n_letters)
 struct writer {
 	FILE *out;
 	const char *nonce;
+	const char *start; /* the module to begin with */
 	const char *answers; /* NULL: the page is served */
 	int error; /* negative errno */
 };
@@ -49,6 +50,13 @@ static size_t write_nonce(struct writer *writer, const char *rest)
 {
 	(void)rest;
 	fputs(writer->nonce, writer->out);
+	return 0;
+}
+
+static size_t write_start(struct writer *writer, const char *rest)
+{
+	(void)rest;
+	fputs(writer->start, writer->out);
 	return 0;
 }
 
@@ -116,6 +124,7 @@ static size_t write_answers(struct writer *writer, const char *rest)
 
 static const struct mark marks[] = {
 	{ "@NONCE@", write_nonce, false },
+	{ "@START@", write_start, false },
 	{ "<meta charset=\"utf-8\">", write_policy, true },
 	{ "<link rel=\"stylesheet\" href=\"web/", write_style, true },
 	{ "\"./web/", write_module, true },
@@ -168,9 +177,9 @@ static int make(struct writer *writer, char **ret_text, size_t *ret_n_bytes)
 	return 0;
 }
 
-int view_page_make(const char *nonce, char **ret_text, size_t *ret_n_bytes)
+int view_page_make(const char *nonce, bool is_live, char **ret_text, size_t *ret_n_bytes)
 {
-	struct writer writer = { .nonce = nonce };
+	struct writer writer = { .nonce = nonce, .start = is_live ? "live" : "app" };
 
 	return make(&writer, ret_text, ret_n_bytes);
 }
@@ -178,7 +187,7 @@ int view_page_make(const char *nonce, char **ret_text, size_t *ret_n_bytes)
 int view_page_store(const char *answers, char **ret_text, size_t *ret_n_bytes)
 {
 	char nonce[VIEW_NONCE_LETTERS + 1];
-	struct writer writer = { .nonce = nonce, .answers = answers };
+	struct writer writer = { .nonce = nonce, .start = "app", .answers = answers };
 	int r = view_random_hex(nonce, VIEW_NONCE_LETTERS);
 
 	return r < 0 ? r : make(&writer, ret_text, ret_n_bytes);

@@ -1,14 +1,15 @@
 #pragma once
 /* The page itself: as it is served, and as one file with all that it needs. */
+#include <stdbool.h>
 #include <stddef.h>
 
 #define VIEW_NONCE_LETTERS 32u
 
 /*
- * The page with a nonce for its scripts, allocated. Returns 0, -ENOMEM, or -ENOENT when it was not
- * built in.
+ * The page with a nonce for its scripts, allocated; is_live: that of a run that is being recorded.
+ * Returns 0, -ENOMEM, or -ENOENT when it was not built in.
  */
-int view_page_make(const char *nonce, char **ret_text, size_t *ret_n_bytes);
+int view_page_make(const char *nonce, bool is_live, char **ret_text, size_t *ret_n_bytes);
 
 /*
  * The page with its files inside: style sheets in their places, modules as data: URLs of the import

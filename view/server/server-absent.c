@@ -4,13 +4,21 @@
 #include <errno.h>
 #include <stddef.h>
 
-int view_server_start(const struct view_files *files, uint16_t port,
+int view_server_start(const struct view_shown *shown, uint16_t port,
 		      struct view_server **ret_server, int *ret_is_socket)
 {
-	(void)files;
+	(void)shown;
 	(void)port;
 	(void)ret_server;
 	*ret_is_socket = 1;
+	return -ENOSYS;
+}
+
+int view_server_show(struct view_server *server, unsigned part, const struct view_files *files)
+{
+	(void)server;
+	(void)part;
+	(void)files;
 	return -ENOSYS;
 }
 

@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "view/server/feed.h"
 #include "view/server/page-files.h"
 #include "view/server/page.h"
 #include "view/server/pool.h"
@@ -26,7 +28,8 @@
 
 struct view_server {
 	struct MHD_Daemon *daemon;
-	struct view_pool *pool;
+	struct view_feed *feed; /* NULL: only databases are shown */
+	_Atomic(struct view_pool *) pools[VIEW_SERVER_PARTS]; /* NULL: there is none yet */
 	int socket; /* until the daemon has it */
 	uint16_t port;
 	char token[VIEW_TOKEN_LETTERS + 1];
@@ -39,6 +42,7 @@ struct exchange {
 	struct view_server *server;
 	struct MHD_Connection *connection;
 	struct view_request request;
+	struct view_pool *pool; /* that was asked; NULL: none, or the feed */
 	bool is_begun; /* its head was seen */
 	bool is_asked; /* the pool has it, or had it */
 	char target[]; /* as it was sent */
@@ -132,13 +136,14 @@ static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned status
 	return send_response(connection, status, make_response(text, n), "application/json", NULL);
 }
 
-static enum MHD_Result send_page(struct MHD_Connection *connection)
+static enum MHD_Result send_page(struct MHD_Connection *connection, bool is_live)
 {
 	char nonce[VIEW_NONCE_LETTERS + 1];
 	char *text = NULL;
 	size_t n = 0;
 
-	if (view_random_hex(nonce, VIEW_NONCE_LETTERS) < 0 || view_page_make(nonce, &text, &n) < 0)
+	if (view_random_hex(nonce, VIEW_NONCE_LETTERS) < 0 ||
+	    view_page_make(nonce, is_live, &text, &n) < 0)
 		return refuse(connection, 500, "the page cannot be made: out of memory");
 	return send_response(connection, MHD_HTTP_OK, make_response(text, n),
 			     "text/html; charset=utf-8", nonce);
@@ -159,7 +164,7 @@ static enum MHD_Result send_file(struct MHD_Connection *connection, const char *
 /* ---- Answers of the pool ---- */
 
 struct sent {
-	struct view_pool *pool;
+	struct view_pool *pool; /* NULL: it does not count */
 	char *text;
 	size_t n_bytes;
 };
@@ -168,7 +173,8 @@ static void free_sent(void *user)
 {
 	struct sent *sent = user;
 
-	view_pool_sent(sent->pool, sent->n_bytes);
+	if (sent->pool)
+		view_pool_sent(sent->pool, sent->n_bytes);
 	free(sent->text);
 	free(sent);
 }
@@ -180,8 +186,8 @@ static void job_is_done(struct view_job *job)
 
 static void drop_answer(struct exchange *exchange)
 {
-	if (exchange->job.n_bytes)
-		view_pool_sent(exchange->server->pool, exchange->job.n_bytes);
+	if (exchange->job.n_bytes && exchange->pool)
+		view_pool_sent(exchange->pool, exchange->job.n_bytes);
 	free(exchange->job.text);
 	exchange->job.text = NULL;
 	exchange->job.n_bytes = 0;
@@ -196,7 +202,7 @@ static enum MHD_Result send_answer(struct exchange *exchange)
 		drop_answer(exchange);
 		return refuse(exchange->connection, 503, "the server has no memory for the answer");
 	}
-	*sent = (struct sent){ exchange->server->pool, job->text, job->n_bytes };
+	*sent = (struct sent){ exchange->pool, job->text, job->n_bytes };
 	job->text = NULL;
 	job->n_bytes = 0;
 	struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback_cls(
@@ -206,7 +212,8 @@ static enum MHD_Result send_answer(struct exchange *exchange)
 	return send_response(exchange->connection, job->status, response, "application/json", NULL);
 }
 
-static enum MHD_Result ask_pool(struct exchange *exchange)
+/* Have it answered by a thread of the pool, or of the feed. */
+static enum MHD_Result ask(struct exchange *exchange)
 {
 	const union MHD_ConnectionInfo *info =
 		MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
@@ -217,7 +224,10 @@ static enum MHD_Result ask_pool(struct exchange *exchange)
 	exchange->job.client = info ? info->connect_fd : -1;
 	exchange->job.done = job_is_done;
 	MHD_suspend_connection(exchange->connection);
-	view_pool_add(exchange->server->pool, &exchange->job);
+	if (exchange->pool)
+		view_pool_add(exchange->pool, &exchange->job);
+	else
+		view_feed_add(exchange->server->feed, &exchange->job);
 	return MHD_YES;
 }
 
@@ -250,9 +260,56 @@ static void end_exchange(void *user, struct MHD_Connection *connection, void **e
 	*exchange = NULL;
 }
 
+/* ---- A run that is being recorded ---- */
+
+static enum MHD_Result listen_to_feed(struct exchange *exchange)
+{
+	struct MHD_Response *response =
+		view_feed_listen(exchange->server->feed, exchange->connection);
+
+	if (!response)
+		return refuse(exchange->connection, MHD_HTTP_SERVICE_UNAVAILABLE,
+			      "too many pages look at this run: close one");
+	return send_response(exchange->connection, MHD_HTTP_OK, response, "text/event-stream",
+			     NULL);
+}
+
+static enum MHD_Result ask_feed(struct exchange *exchange)
+{
+	if (exchange->request.answer == VIEW_LIVE)
+		return listen_to_feed(exchange);
+	if (view_feed_has(exchange->request.answer))
+		return ask(exchange);
+	return refuse(exchange->connection, MHD_HTTP_NOT_FOUND,
+		      "the run is being recorded: this is known when it has ended");
+}
+
 static bool is_readable(const char *method)
 {
 	return strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
+}
+
+static enum MHD_Result answer_target(struct exchange *exchange)
+{
+	struct view_server *server = exchange->server;
+	const struct view_request *request = &exchange->request;
+	bool is_live = server->feed && request->part == 0;
+
+	if (request->target == VIEW_FILE)
+		return send_file(exchange->connection, request->file);
+	if (request->part < VIEW_SERVER_PARTS)
+		exchange->pool = atomic_load(&server->pools[request->part]);
+	if (request->target == VIEW_PAGE && (exchange->pool || is_live))
+		return send_page(exchange->connection, !exchange->pool);
+	/* Who still listens when the database is there learns of that. */
+	if (is_live && (request->answer == VIEW_LIVE || !exchange->pool)) {
+		exchange->pool = NULL;
+		return ask_feed(exchange);
+	}
+	return exchange->pool
+		       ? ask(exchange)
+		       : refuse(exchange->connection, MHD_HTTP_NOT_FOUND,
+				"there is no such page, or its trace is still being analysed");
 }
 
 static enum MHD_Result answer_request(struct exchange *exchange, const char *method)
@@ -262,19 +319,20 @@ static enum MHD_Result answer_request(struct exchange *exchange, const char *met
 	struct view_request *request = &exchange->request;
 	const char *host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Host");
 
-	if (!is_readable(method))
-		return refuse(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD");
 	if (!view_host_is_ours(host, server->port))
 		return refuse(
 			connection, MHD_HTTP_FORBIDDEN,
 			"ask for 127.0.0.1 or localhost, with the port that memsight view printed");
 	unsigned status = view_request_parse(exchange->target, server->token, request);
+	bool is_order = status == 200 && request->target == VIEW_API &&
+			request->answer == VIEW_CONTROL && server->feed;
+	if (is_order && strcmp(method, "POST") != 0)
+		return refuse(connection, MHD_HTTP_NOT_FOUND, "orders are sent by POST");
+	if (!is_order && !is_readable(method))
+		return refuse(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD");
 	if (status != 200)
 		return refuse(connection, status, request->message);
-	if (request->target == VIEW_PAGE)
-		return send_page(connection);
-	return request->target == VIEW_FILE ? send_file(connection, request->file)
-					    : ask_pool(exchange);
+	return answer_target(exchange);
 }
 
 static enum MHD_Result handle(void *user, struct MHD_Connection *connection, const char *url,
@@ -285,18 +343,18 @@ static enum MHD_Result handle(void *user, struct MHD_Connection *connection, con
 	(void)url;
 	(void)version;
 	(void)upload;
+	bool has_body = *upload_bytes > 0; /* nobody asked for one */
 	*upload_bytes = 0;
 	if (!*exchange)
 		return refuse(connection, 503, "the server has no memory for the request");
 	struct exchange *request = *exchange;
 	if (request->is_asked)
 		return send_answer(request);
-	/*
-	 * Whoever is answered before the request's end loses the connection: right for a POST only.
-	 */
+	/* Whoever is answered before the request's end loses the connection. */
 	bool is_first = !request->is_begun;
 	request->is_begun = true;
-	return is_first && is_readable(method) ? MHD_YES : answer_request(request, method);
+	bool waits = is_first ? is_readable(method) || strcmp(method, "POST") == 0 : has_body;
+	return waits ? MHD_YES : answer_request(request, method);
 }
 
 /* ---- Begin and end ---- */
@@ -356,7 +414,7 @@ static int start_daemon(struct view_server *server)
 	return 0;
 }
 
-static int start(struct view_server *server, const struct view_files *files, uint16_t port,
+static int start(struct view_server *server, const struct view_shown *shown, uint16_t port,
 		 int *ret_is_socket)
 {
 	int r = view_random_hex(server->token, VIEW_TOKEN_LETTERS);
@@ -367,14 +425,15 @@ static int start(struct view_server *server, const struct view_files *files, uin
 	if (r < 0)
 		return r;
 	*ret_is_socket = 0;
-	r = view_pool_start(files, &server->pool);
+	r = shown->live ? view_feed_start(shown->live, &server->feed)
+			: view_server_show(server, 0, shown->files);
 	if (r < 0)
 		return r;
 	*ret_is_socket = 1;
 	return start_daemon(server);
 }
 
-int view_server_start(const struct view_files *files, uint16_t port,
+int view_server_start(const struct view_shown *shown, uint16_t port,
 		      struct view_server **ret_server, int *ret_is_socket)
 {
 	struct view_server *server = calloc(1, sizeof(*server));
@@ -386,12 +445,28 @@ int view_server_start(const struct view_files *files, uint16_t port,
 	server->socket = -1;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	int r = start(server, files, port, ret_is_socket);
+	int r = start(server, shown, port, ret_is_socket);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (r < 0)
 		view_server_stop(server);
 	else
 		*ret_server = server;
+	return r;
+}
+
+int view_server_show(struct view_server *server, unsigned part, const struct view_files *files)
+{
+	struct view_pool *pool = NULL;
+	sigset_t all, before;
+
+	if (part >= VIEW_SERVER_PARTS || atomic_load(&server->pools[part]))
+		return -EEXIST;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	int r = view_pool_start(files, &pool);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (r == 0)
+		atomic_store(&server->pools[part], pool);
 	return r;
 }
 
@@ -411,11 +486,17 @@ struct view_server *view_server_stop(struct view_server *server)
 		return NULL;
 	if (server->daemon)
 		server->socket = MHD_quiesce_daemon(server->daemon);
-	if (server->pool)
-		view_pool_end(server->pool); /* resumes who waits: the daemon insists on that */
+	/* Who waits is resumed: the daemon insists on that. */
+	for (unsigned i = 0; i < VIEW_SERVER_PARTS; i++)
+		if (atomic_load(&server->pools[i]))
+			view_pool_end(atomic_load(&server->pools[i]));
+	if (server->feed)
+		view_feed_end(server->feed);
 	if (server->daemon)
 		MHD_stop_daemon(server->daemon);
-	view_pool_free(server->pool);
+	for (unsigned i = 0; i < VIEW_SERVER_PARTS; i++)
+		view_pool_free(atomic_load(&server->pools[i]));
+	view_feed_free(server->feed);
 	if (server->socket >= 0)
 		close(server->socket);
 	free(server);

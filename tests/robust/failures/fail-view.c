@@ -308,13 +308,14 @@ static void try_target(const struct view_server *server, const struct target *ta
 static void try_start(const char *database, uint64_t place, const struct reply *usual)
 {
 	const struct view_files files = { .database = database };
+	const struct view_shown shown = { .files = &files };
 	auto_reply struct reply reply = { 0 };
 	struct view_server *server = NULL;
 	int is_socket = 0;
 
 	fail_calls_spare(false);
 	fail_calls_at(place, false);
-	int r = view_server_start(&files, 0, &server, &is_socket);
+	int r = view_server_start(&shown, 0, &server, &is_socket);
 	fail_calls_end();
 	fail_calls_spare(true);
 	test.n_tried++;
@@ -332,12 +333,13 @@ static void try_server(const char *database)
 {
 	static uint64_t places[MAX_PLACES];
 	const struct view_files files = { .database = database };
+	const struct view_shown shown = { .files = &files };
 	auto_reply struct reply usual = { 0 };
 	struct view_server *server = NULL;
 	int is_socket = 0;
 
 	fail_calls_list();
-	int r = view_server_start(&files, 0, &server, &is_socket);
+	int r = view_server_start(&shown, 0, &server, &is_socket);
 	fail_calls_end();
 	if (r == -ENOSYS)
 		return;

@@ -28,6 +28,29 @@ function setTheme(name) {
 	}
 }
 
+/** The button that switches between light and dark, as it was chosen last. */
+export function createThemeButton(redraw) {
+	const button = h("button", { type: "button", class: "theme", id: "theme-button",
+		onclick() {
+			setTheme(isDark() ? "light" : "dark");
+			label();
+			redraw();
+		} });
+
+	function label() {
+		const other = isDark() ? "light" : "dark";
+		button.textContent = isDark() ? "☀" : "☾";
+		button.setAttribute("aria-label", `Switch to ${other} colours`);
+		button.title = `Switch to ${other} colours`;
+	}
+
+	const stored = storedTheme();
+	if (stored === "dark" || stored === "light")
+		document.documentElement.dataset.theme = stored;
+	label();
+	return button;
+}
+
 function choiceOf(runs, row) {
 	const lost = row.n_lost > 0 ? " - with losses" : "";
 	return `${row.id}: ${runName(runs, row)} (${duration(row.duration_ns)})${lost}`;
@@ -90,35 +113,16 @@ export function createHeader(root, app, pages, redraw) {
 	const alarms = h("div", { class: "alarms" });
 	const tabs = h("nav", { class: "tabs", "aria-label": "Pages" });
 	const chips = h("div", { class: "chips" });
-	const turn = () => {
-		setTheme(isDark() ? "light" : "dark");
-		label();
-		redraw();
-	};
-	const themeButton = h("button", {
-		type: "button", class: "theme", id: "theme-button", onclick: turn });
-
-	function label() {
-		const other = isDark() ? "light" : "dark";
-		themeButton.textContent = isDark() ? "☀" : "☾";
-		themeButton.setAttribute("aria-label", `Switch to ${other} colours`);
-		themeButton.title = `Switch to ${other} colours`;
-	}
-
 	/* An exported file holds one way of naming only. */
 	const names = app.isStored ? "" : h("button", { type: "button", id: "names-button",
 		title: "Whole call paths, with calls of libraries and of the C runtime",
 		onclick: () => app.set({ full: app.state.full === "1" ? null : 1 }),
 	}, "Show library frames");
 
-	const stored = storedTheme();
-	if (stored === "dark" || stored === "light")
-		document.documentElement.dataset.theme = stored;
-	label();
 	root.append(
 		h("div", { class: "bar" },
 			h("h1", { class: "brand" }, "memsight"), choosers, alarms, names,
-			themeButton),
+			createThemeButton(redraw)),
 		h("div", { class: "bar second" }, tabs, chips),
 		app.isStored ? storedNotice(app) : "");
 

@@ -102,7 +102,8 @@ function lines(row, columns, { detail, onRow }) {
  * @param {(element: Element, row: Object) => void} [how.onRow]
  * @param {(row: Object) => Element} [how.detail]  what a row can be opened for
  * @param {() => void} [how.save]  what the button "Save as CSV" does (memsight/csv)
- * @returns {{ element: Element, show: (rows: Object[], sort?: Object) => void }}
+ * @returns {{ element: Element, show: (rows: Object[], sort?: Object) => void,
+ *   refresh: (rows: Object[]) => void }}
  */
 export function createGrid(how) {
 	const isNarrow = matchMedia("(max-width: 700px)").matches; // rows are cards there
@@ -139,13 +140,11 @@ export function createGrid(how) {
 
 	function draw() {
 		const active = document.activeElement;
-		const focused = headRow.contains(active) ? active.dataset.key : null;
+		const focused = element.contains(active) ? active.dataset.key : null;
 		const openers = how.detail
 			? [h("td", { class: "open-cell" })] : []; // a head would need a name
 		headRow.replaceChildren(...openers,
 			...how.columns.map((column) => head(column, sort, sortBy)));
-		if (focused)
-			headRow.querySelector(`[data-key="${focused}"]`)?.focus();
 		const key = how.onSort ? null : sort?.key;
 		const column = key && how.columns.find((one) => one.key === key);
 		const ordered = column ? sorted(rows, column, sort.isDescending) : rows;
@@ -156,9 +155,17 @@ export function createGrid(how) {
 			`Show ${count(Math.min(part, left))} more of ${count(left)}`);
 		more.replaceChildren(...[left > 0 && button, rows.length > 0 && saveButton]
 			.filter(Boolean));
+		if (focused)
+			element.querySelector(`[data-key="${focused}"]`)?.focus({
+				preventScroll: true });
 	}
 	return {
 		element,
+		/** Newer rows of the same table: as many are shown as before. */
+		refresh(next) {
+			rows = next;
+			draw();
+		},
 		show(next, order = sort) {
 			rows = next;
 			sort = order;
