@@ -15,6 +15,11 @@
 #define FUNCTION_ALIGN 16u
 #define SHORT_BYTES    2u /* of a branch of 8 bits */
 
+/* So far before a function's end its begin is looked for. */
+#define FRAME_BYTES 2048u
+#define FRAME_CHUNK 256u
+#define MAX_FRAMED  512u /* instructions */
+
 static void find_lengths(const struct block_code *code, const struct decode_sample *sample,
 			 struct behind_entry *ret_entry)
 {
@@ -49,30 +54,30 @@ static bool goes_on(const struct instruction *instruction)
 }
 
 /*
- * Whether the code before ip goes on to it. nops between an end and a begin that is aligned are
- * padding, which nothing runs through; so are they behind code that may go on, where no branch
- * leads to the begin: it is no loop's, but that of a function which is called through a pointer.
+ * Whether the code before ip, or before the n-th instruction before it, goes on to it. nops between
+ * an end and a begin that is aligned are padding, which nothing runs through. So are they behind
+ * code that may go on, where no branch leads to the begin: it is no loop's, but that of a function
+ * which is called through a pointer.
  */
 static bool is_line(const struct block_code *code, const struct decode_sample *sample,
-		    const struct behind_entry *entry, const struct ways *ways)
+		    const struct behind_entry *entry, const struct ways *ways, unsigned n)
 {
-	uint64_t address = sample->ip;
-	bool is_begin = sample->ip % FUNCTION_ALIGN == 0;
+	bool is_begin = ways[n].address % FUNCTION_ALIGN == 0;
 
-	for (unsigned i = 0; i < entry->n; i++) {
-		address -= entry->lengths[i];
-		const struct instruction *instruction = code->find(code->user, sample, address);
+	for (unsigned i = n; i < entry->n; i++) {
+		const struct instruction *instruction =
+			code->find(code->user, sample, ways[i + 1].address);
 		if (!instruction || instruction->bytes != entry->lengths[i])
 			return false;
 		if (instruction->execute == decode_execute_nop && !is_free(&ways[i + 1]))
 			return true; /* it is no padding: something leads there */
 		if (instruction->execute != decode_execute_nop)
 			return goes_on(instruction) &&
-			       !(is_begin && i > 0 &&
-				 (ways->n_jumps == 0 ||
+			       !(is_begin && i > n &&
+				 (ways[n].n_jumps == 0 ||
 				  instruction->execute == decode_execute_call));
 	}
-	return entry->n > 0 && !is_begin;
+	return entry->n > n && !is_begin;
 }
 
 /* The only ret that a function ends with; 0: it has several, or may end otherwise. */
@@ -146,6 +151,63 @@ static bool may_be_function(const struct block_code *code, const struct decode_s
 	       (!branch || branch->bytes > SHORT_BYTES || branch->execute == decode_execute_jump);
 }
 
+/* Whether the code from a function's frame on leads to an address, and leaves the frame alone. */
+static bool keeps_frame(const struct block_code *code, const struct decode_sample *sample,
+			uint64_t address, uint64_t to)
+{
+	uint64_t furthest = address;
+
+	for (unsigned i = 0; i < MAX_FRAMED && address < to; i++) {
+		const struct instruction *instruction = code->find(code->user, sample, address);
+		if (!instruction || instruction->bytes == 0)
+			return false;
+		execute_function execute = instruction->execute;
+		bool is_jump = execute == decode_execute_jump || execute == decode_execute_jcc;
+		bool is_end = execute == decode_execute_leave || execute == decode_execute_pop;
+		if (is_jump && instruction->operands[0].kind == OPERAND_IMMEDIATE &&
+		    instruction->immediate > furthest)
+			furthest = instruction->immediate;
+		if (instruction->regs_written >> DECODE_BP & 1 && !is_end)
+			return false;
+		address += instruction->bytes;
+		if ((execute == decode_execute_ret || execute == decode_execute_jump) &&
+		    address > furthest)
+			return false;
+	}
+	return address == to;
+}
+
+/*
+ * Whether the instruction before ip, a ret, has popped the frame's pointer: the function begins
+ * with making it from the stack's, so that it was where that pointed.
+ */
+static bool pops_frame(const struct block_code *code, const struct decode_sample *sample)
+{
+	static const uint8_t begin[] = { 0x55, 0x48, 0x89, 0xe5 }; /* push %rbp; mov %rsp,%rbp */
+	const uint64_t pop = sample->ip - sizeof(begin[0]);
+	const struct instruction *at_ip = code->find(code->user, sample, sample->ip);
+	uint8_t bytes[FRAME_CHUNK + sizeof(begin)];
+
+	if (!at_ip || at_ip->execute != decode_execute_ret)
+		return false;
+	const struct instruction *found = code->find(code->user, sample, pop);
+	if (!found || found->bytes != 1 || found->execute != decode_execute_pop ||
+	    found->operands[0].kind != OPERAND_REG || found->operands[0].reg != DECODE_BP)
+		return false;
+	for (uint64_t end = pop; pop - end < FRAME_BYTES; end -= FRAME_CHUNK) {
+		uint64_t start = end - FRAME_CHUNK;
+
+		if (code->memory->code(code->memory->user, sample->process, start, sample->time,
+				       bytes, sizeof(bytes)) < sizeof(bytes))
+			return false;
+		for (size_t at = FRAME_CHUNK; at > 0; at--)
+			if (memcmp(bytes + at - 1, begin, sizeof(begin)) == 0)
+				return keeps_frame(code, sample, start + at - 1 + sizeof(begin),
+						   pop);
+	}
+	return false;
+}
+
 static void find_way(const struct block_code *code, const struct decode_sample *sample,
 		     const struct ways *ways, struct behind_entry *entry)
 {
@@ -174,12 +236,11 @@ static void fill_entry(const struct block_code *code, const struct decode_sample
 	for (unsigned i = 0; i < entry->n; i++)
 		ways[i + 1].address = ways[i].address - entry->lengths[i];
 	decode_targets_find(code->targets, code->memory, sample, ways, entry->n + 1);
-	while (entry->n_line < entry->n && is_free(&ways[entry->n_line]))
-		entry->n_line++;
-	if (is_line(code, sample, entry, &ways[0]))
-		entry->n_if_line = 1;
-	while (entry->n_if_line && entry->n_if_line < entry->n && is_free(&ways[entry->n_if_line]))
+	while ((entry->n_if_line == 0 || is_free(&ways[entry->n_if_line])) &&
+	       is_line(code, sample, entry, ways, entry->n_if_line))
 		entry->n_if_line++;
+	entry->n_line = is_free(&ways[0]) ? entry->n_if_line : 0;
+	entry->pops_frame = entry->n_line > 0 && pops_frame(code, sample);
 	find_way(code, sample, ways, entry);
 }
 
@@ -522,6 +583,8 @@ void decode_block_behind(const struct block_code *code, const struct decode_samp
 			break;
 		const struct instruction instruction = *found;
 		decode_block_undo(&machine, &instruction);
+		if (i == 0 && entry.pops_frame)
+			machine.regs[DECODE_BP] = machine.regs[DECODE_SP];
 		decode_recall(code, &machine, &instruction);
 		note(&machine, &instruction, i + 1, window);
 	}

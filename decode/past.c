@@ -136,6 +136,18 @@ static struct value result_of(const struct instruction *instruction, const struc
 							    : value_unknown();
 }
 
+/* Whether an instruction has popped the frame's pointer, before a ret. */
+static bool pops_frame(const struct solver *solver, const struct instruction *instruction)
+{
+	struct decode_sample behind = solver->sample;
+
+	if (instruction->execute != decode_execute_pop ||
+	    !(instruction->regs_written >> DECODE_BP & 1))
+		return false;
+	behind.ip = instruction->address + instruction->bytes;
+	return decode_block_entry(solver->code, &behind)->pops_frame;
+}
+
 static bool go_back(struct solver *solver, const struct turn_entry *way)
 {
 	struct kept kept = { .n = 0 };
@@ -159,6 +171,8 @@ static bool go_back(struct solver *solver, const struct turn_entry *way)
 		result = result_of(found, after);
 		if (!decode_block_undo_checked(&machine, found, next, is_memory_as_then))
 			return false;
+		if (pops_frame(solver, found))
+			machine.regs[DECODE_BP] = machine.regs[DECODE_SP];
 		unsigned reg = find_source(found, result, &source);
 		if (reg < DECODE_N_REGS && reg != DECODE_IP && !unite(&machine.regs[reg], source))
 			return false;

@@ -4,6 +4,7 @@
  * cannot be read backwards, but a sweep from nearly any byte falls into step with it after a few
  * instructions; sweeps from all bytes before ip vote on which instructions end there.
  */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -46,6 +47,7 @@ struct behind_entry {
 	uint8_t way; /* enum behind_way */
 	uint8_t fused_bytes; /* of the instruction that ran before `source`; 0: not known */
 	uint8_t n_if_line; /* those that surely ran if the one right before ip did; 0: it did not */
+	bool pops_frame; /* the instruction before: rbp was where it popped from */
 	uint64_t source; /* BEHIND_RETURN: 0 where the function has several */
 };
 

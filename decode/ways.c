@@ -13,7 +13,7 @@
 #define LEAST_PROBABILITY 1e-4 /* a way that was never sampled may still run */
 #define HEAD		  4u /* instructions of a way whose samples say how often it runs */
 #define RARE		  32u /* a way with so many times less than another is left out */
-#define USUAL		  16u /* one of at most so many times */
+#define USUAL		  64u /* one of at most so many times */
 #define FRAME_REACH	  (UINT64_C(1) << 20)
 #define NO_CODE		  UINT16_MAX
 #define MAX_LOOPS	  32u
@@ -295,32 +295,32 @@ static uint32_t count_head(struct search *search, const struct decode_sample *sa
 	return n;
 }
 
-/* The same in the last ones of a line, up to the instruction at an address. */
-static uint32_t count_tail(struct ways_cache *cache, const struct block_code *code,
-			   const struct decode_sample *sample, uint64_t address)
+/* The same of an instruction in the last ones of a line, up to the one at an address. */
+static double find_tail(struct ways_cache *cache, const struct block_code *code,
+			const struct decode_sample *sample, uint64_t address)
 {
 	struct decode_sample at = *sample;
 
 	at.ip = address;
 	const struct behind_entry line = *decode_block_entry(code, &at);
-	uint32_t n = 0;
+	uint32_t n = 0, n_code = 0;
 
-	for (unsigned i = 0; i < HEAD; i++) {
+	while (n_code < HEAD) {
 		const struct ways_hit *hit = find_hit(cache, address, 0, sample->process);
 
 		n += hit ? hit->n : 0;
-		if (i == line.n_line)
+		if (n_code++ == line.n_line)
 			break;
-		address -= line.lengths[i];
+		address -= line.lengths[n_code - 1];
 	}
-	return n;
+	return (double)n / n_code;
 }
 
 bool decode_ways_is_usual(struct ways_cache *cache, const struct block_code *code,
 			  const struct decode_sample *sample, uint64_t other, uint64_t taken)
 {
-	return (uint64_t)count_tail(cache, code, sample, other) * USUAL >
-	       count_tail(cache, code, sample, taken);
+	return find_tail(cache, code, sample, other) * USUAL >
+	       find_tail(cache, code, sample, taken);
 }
 
 /* Few beside many: one sample more would not change that. */

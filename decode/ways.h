@@ -72,7 +72,7 @@ void decode_ways_decided(struct ways_cache *cache, const struct decode_sample *s
 
 /*
  * Whether ip is often come to from the instruction at `other`, by samples there and in the line
- * before, as compared with those of the one at `taken`: more than once in 16 times.
+ * before, as compared with those of the one at `taken`: more than once in 64 times.
  */
 bool decode_ways_is_usual(struct ways_cache *cache, const struct block_code *code,
 			  const struct decode_sample *sample, uint64_t other, uint64_t taken);

@@ -529,10 +529,9 @@ static void add_likely(size_t i, const struct decode_access *access)
 		told.stack += access->share;
 }
 
-static void add_shares(size_t i)
+static void count_accesses(size_t i)
 {
 	struct decode_sample sample;
-	struct decode_charge charge;
 
 	sample_step(i, &sample);
 	ck_assert_int_eq(decode_window(decoder, &sample, 1, &exact), 0);
@@ -540,6 +539,14 @@ static void add_shares(size_t i)
 		told.n_accesses++;
 		told.n_stack += is_on_stack(&exact.accesses[k], i);
 	}
+}
+
+static void add_shares(size_t i)
+{
+	struct decode_sample sample;
+	struct decode_charge charge;
+
+	sample_step(i, &sample);
 	ck_assert_int_eq(decode_window(decoder, &sample, DECODE_MAX_INSTRUCTIONS, &window), 0);
 	decode_charge(&window, &charge);
 	for (uint32_t k = 0; k < window.n_accesses; k++)
@@ -550,12 +557,12 @@ static void add_shares(size_t i)
 		add_likely(i, &window.accesses[k]);
 }
 
-#define LEAD 64u /* steps before the first that is charged */
+#define LEAD  64u /* steps before the first that is charged */
+#define APART 5u /* from one that is charged to the next: 1 to so many */
 
-START_TEST(plain_code_is_charged_by_its_accesses)
+static void check_shares(const struct victim *victim)
 {
 	struct decode_memory memory = { .code = read_code, .constant = read_constant };
-	const struct victim *victim = &plain_victims[_i];
 
 	memset(&told, 0, sizeof(told));
 	steps = calloc(MAX_STEPS + 1, sizeof(*steps));
@@ -564,6 +571,8 @@ START_TEST(plain_code_is_charged_by_its_accesses)
 	start_victim(victim);
 	record_steps();
 	for (size_t i = LEAD; i + DECODE_MAX_INSTRUCTIONS < n_steps; i++)
+		count_accesses(i);
+	for (size_t i = LEAD; i + DECODE_MAX_INSTRUCTIONS < n_steps; i += 1 + i * 7919 % APART)
 		add_shares(i);
 	double stack = told.stack / told.charged, unknown = told.unknown / told.charged;
 	double not_run = told.not_run / told.charged;
@@ -582,6 +591,17 @@ START_TEST(plain_code_is_charged_by_its_accesses)
 	decoder = decode_destroy(decoder);
 	free(steps);
 	end_child();
+}
+
+START_TEST(plain_code_is_charged_by_its_accesses)
+{
+	check_shares(&plain_victims[_i]);
+}
+END_TEST
+
+START_TEST(plain_code_of_another_compiler_is_charged_by_its_accesses)
+{
+	check_shares(&other_plain_victims[_i]);
 }
 END_TEST
 
@@ -659,6 +679,12 @@ int main(void)
 	tcase_add_loop_test(tcase, windows_are_what_a_program_of_the_system_does, 0,
 			    (int)(sizeof(programs) / sizeof(programs[0])));
 	tcase_add_loop_test(tcase, plain_code_is_charged_by_its_accesses, 0, (int)n_plain_victims);
+	if (other_plain_victims)
+		tcase_add_loop_test(tcase,
+				    plain_code_of_another_compiler_is_charged_by_its_accesses, 0,
+				    (int)n_other_plain_victims);
+	else
+		puts("only one compiler is installed: gcc or clang");
 	suite_add_tcase(suite, tcase);
 	return suite_run(suite);
 }

@@ -16,3 +16,7 @@ extern const size_t n_victims;
 /* Compiled without optimisation. */
 extern const struct victim plain_victims[];
 extern const size_t n_plain_victims;
+
+/* The same by another compiler (gcc or clang); NULL where there is none. */
+extern const struct victim other_plain_victims[] __attribute__((weak));
+extern const size_t n_other_plain_victims __attribute__((weak));
