@@ -7,6 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -50,21 +53,34 @@ static void listen_to(struct top_session *session)
 	}
 }
 
+/* Whether the recorder has. A guard is not its parent. */
+static bool has_recorder_ended(struct top_session *session)
+{
+	struct pollfd wait = { .fd = session->recorder_fd, .events = POLLIN };
+	int status;
+	pid_t pid = waitpid(session->recorder, &status, WNOHANG);
+
+	if (pid == session->recorder)
+		session->exit_status =
+			WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+	if (pid >= 0)
+		return pid == session->recorder;
+	if (session->recorder_fd >= 0)
+		return poll(&wait, 1, 0) > 0;
+	return kill(session->recorder, 0) < 0 && errno == ESRCH;
+}
+
 bool session_has_ended(struct top_session *session)
 {
 	struct control_request request = { .verb = CONTROL_STATUS };
 	struct control_reply reply;
-	int status;
 
 	listen_to(session);
 	if (session->has_ended)
 		return true;
-	if (session->recorder &&
-	    waitpid(session->recorder, &status, WNOHANG) == session->recorder) {
-		session->exit_status =
-			WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-		session->has_ended = true;
-	} else if (!session->recorder && session->totals_fd >= 0) {
+	if (session->recorder) {
+		session->has_ended = has_recorder_ended(session);
+	} else if (session->totals_fd >= 0) {
 		session->has_ended =
 			control_ask(&session->recording, &request, &reply) < 0 || reply.has_stopped;
 	}
@@ -120,6 +136,98 @@ static int spawn(struct top_session *session, struct words *words, int said_fd)
 	return cmd_fail("top: cannot start memsight record: %s", strerror(err));
 }
 
+/* ---- End of what we have begun ---- */
+
+static void stop_recording(struct top_session *session)
+{
+	struct control_request request = { .verb = CONTROL_STOP };
+	struct control_reply reply;
+
+	if (session->is_own_program && session->recording.status.command_pid)
+		kill((pid_t)session->recording.status.command_pid, SIGTERM);
+	for (unsigned i = 0;
+	     session->is_own_program && i < END_POLLS && !session_has_ended(session); i++)
+		pause_shortly();
+	if (session->is_own_program && !session_has_ended(session) &&
+	    session->recording.status.command_pid)
+		kill((pid_t)session->recording.status.command_pid, SIGKILL);
+	if (!session_has_ended(session) && session->totals_fd >= 0)
+		control_ask(&session->recording, &request, &reply);
+	if (!session_has_ended(session) && session->totals_fd < 0)
+		kill(session->recorder, SIGTERM);
+	while (!session_has_ended(session))
+		pause_shortly();
+}
+
+static void remove_trace(struct top_session *session)
+{
+	char path[PATH_MAX + 16];
+
+	if (!session->folder[0])
+		return;
+	unlink(session->trace);
+	snprintf(path, sizeof(path), "%s.partial", session->trace);
+	unlink(path);
+	rmdir(session->folder);
+}
+
+/* The guard's life: until top says a word, or is gone. Then what it has begun is ended. */
+static void guard(struct top_session *session, int fd)
+{
+	int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+	char word;
+	ssize_t n;
+
+	/* Who reads what top prints must not wait for us. */
+	for (int i = STDIN_FILENO; i <= STDERR_FILENO && nothing >= 0; i++)
+		dup2(nothing, i);
+	do {
+		n = read(fd, &word, 1);
+	} while (n < 0 && errno == EINTR);
+	if (n > 0)
+		return;
+	for (unsigned i = 0; i < START_POLLS && !session_has_ended(session); i++) {
+		if (control_find(session->trace, &session->recording) == 0 &&
+		    (session->recording.status.command_pid || !session->is_own_program))
+			break;
+		pause_shortly();
+	}
+	if (!session_has_ended(session))
+		stop_recording(session);
+	remove_trace(session);
+}
+
+/* Without one (no memory for a process) top works as well, but must not be killed. */
+static void set_guard(struct top_session *session)
+{
+	int ends[2];
+
+	session->recorder_fd = (int)syscall(SYS_pidfd_open, session->recorder, 0);
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+		return;
+	session->guard = fork();
+	if (session->guard == 0) {
+		close(ends[0]);
+		guard(session, ends[1]);
+		_exit(0);
+	}
+	close(ends[1]);
+	session->guard_fd = ends[0];
+	if (session->guard < 0) {
+		session->guard = 0;
+		cleanup_close(&session->guard_fd);
+	}
+}
+
+static void dismiss_guard(struct top_session *session)
+{
+	if (session->guard_fd >= 0)
+		send(session->guard_fd, "q", 1, MSG_NOSIGNAL);
+	cleanup_close(&session->guard_fd);
+	while (session->guard && waitpid(session->guard, NULL, 0) < 0 && errno == EINTR)
+		continue;
+}
+
 static int start(struct top_session *session, struct words *words, bool has_screen)
 {
 	int ends[2] = { -1, -1 };
@@ -133,6 +241,8 @@ static int start(struct top_session *session, struct words *words, bool has_scre
 	/* The other end stays one that waits: programs expect that of theirs. */
 	if (has_screen)
 		fcntl(ends[0], F_SETFL, O_NONBLOCK);
+	if (status == CMD_DONE)
+		set_guard(session);
 	return status;
 }
 
@@ -253,7 +363,9 @@ int session_begin(struct top_session *session, const struct option_set *options,
 	const char *what = options->operands[0];
 	int status;
 
-	*session = (struct top_session){ .totals_fd = -1, .said_fd = -1 };
+	*session = (struct top_session){
+		.totals_fd = -1, .said_fd = -1, .recorder_fd = -1, .guard_fd = -1
+	};
 	if (options->n_operands == 1 && !option_text(options, OPTION_TOP_OUTPUT)) {
 		int err = control_find(what, &session->recording);
 
@@ -296,47 +408,16 @@ void session_save(struct top_session *session, char *message, size_t n_bytes)
 
 /* ---- End ---- */
 
-static void stop_recording(struct top_session *session)
-{
-	struct control_request request = { .verb = CONTROL_STOP };
-	struct control_reply reply;
-
-	if (session->is_own_program && session->recording.status.command_pid)
-		kill((pid_t)session->recording.status.command_pid, SIGTERM);
-	for (unsigned i = 0;
-	     session->is_own_program && i < END_POLLS && !session_has_ended(session); i++)
-		pause_shortly();
-	if (session->is_own_program && !session_has_ended(session) &&
-	    session->recording.status.command_pid)
-		kill((pid_t)session->recording.status.command_pid, SIGKILL);
-	if (!session_has_ended(session) && session->totals_fd >= 0)
-		control_ask(&session->recording, &request, &reply);
-	if (!session_has_ended(session) && session->totals_fd < 0)
-		kill(session->recorder, SIGTERM);
-	while (!session_has_ended(session))
-		pause_shortly();
-}
-
-static void remove_trace(struct top_session *session)
-{
-	char path[PATH_MAX + 16];
-
-	if (!session->folder[0])
-		return;
-	unlink(session->trace);
-	snprintf(path, sizeof(path), "%s.partial", session->trace);
-	unlink(path);
-	rmdir(session->folder);
-}
-
 int session_end(struct top_session *session)
 {
+	dismiss_guard(session);
 	if (session->recorder && !session->has_ended) {
 		stop_recording(session);
 		session->exit_status = CMD_DONE; /* somebody has quit: that is no failure */
 	}
 	io_write_all(STDERR_FILENO, session->said, session->n_said);
 	remove_trace(session);
+	cleanup_close(&session->recorder_fd);
 	cleanup_close(&session->totals_fd);
 	cleanup_close(&session->said_fd);
 	return session->recorder ? session->exit_status : CMD_DONE;

@@ -13,6 +13,9 @@
 struct top_session {
 	struct control_recording recording;
 	pid_t recorder; /* that we have begun; 0: it is somebody else's */
+	int recorder_fd; /* a pidfd of it; -1: there is none */
+	pid_t guard; /* ends what we have begun, should we be killed; 0: there is none */
+	int guard_fd; /* what it waits on; -1: there is none */
 	bool is_own_program; /* we have started it, not attached to it */
 	bool has_ended;
 	int exit_status; /* of our recorder, when it has ended */
@@ -42,6 +45,7 @@ bool session_has_ended(struct top_session *session);
 void session_save(struct top_session *session, char *message, size_t n_bytes);
 
 /*
+ * However top ends, also by SIGKILL:
  * A program that we have started is ended (SIGTERM, after 3 s SIGKILL), one that we have attached
  * to is left; the trace goes unless it was asked for. What was kept is printed. Returns the exit
  * status of top.

@@ -253,6 +253,14 @@ def check_screen(folder):
         [MEMSIGHT, "report", os.path.join(folder, saved[0])]), f"saved {saved}")
 
 
+def is_running(pid):
+    try:  # who reaps it may take a moment
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
 def check_quitting(folder):
     """The interrupt key quits as q does; a program that does not end on request is killed. Neither
     leaves a trace that nobody asked for."""
@@ -268,12 +276,30 @@ def check_quitting(folder):
         checks.that(not left, f"{keys!r} leaves {left}")
     with open(os.path.join(folder, "pid"), encoding="utf-8") as file:
         pid = file.read().strip()
-    try:  # who reaps it may take a moment
-        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-            state = file.read().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        state = "gone"
-    checks.that(state in ("gone", "Z"), f"the stubborn program goes on: {state}")
+    wait_until(lambda: not is_running(pid), "for the end of the stubborn program")
+
+
+def check_killed(folder):
+    """SIGKILL ends what top has begun as q does: its own program, and the recording of another."""
+    environment = dict(whole.environment(), TMPDIR=folder)
+    for is_attached in (False, True):
+        with subprocess.Popen(ENDLESS, stdout=subprocess.PIPE, text=True) as program:
+            program.stdout.readline()
+            words = [str(program.pid)] if is_attached else ["--", *ENDLESS]
+            with subprocess.Popen([MEMSIGHT, "top", "--interval", "100ms", *words], text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                  env=environment) as process:
+                process.stdout.readline()
+                left, = [name for name in os.listdir(folder) if name.startswith("memsight-top-")]
+                status = whole.run([MEMSIGHT, "ctl", os.path.join(folder, left, "top.mst")])
+                begun = [re.search(rf"{what} +(\d+)", status).group(1)
+                         for what in ("recorder", "program")[:2 - is_attached]]
+                process.kill()
+            wait_until(lambda begun=begun: not any(map(is_running, begun)),
+                       f"for the end of {begun}")
+            wait_until(lambda left=left: left not in os.listdir(folder), f"for {left} to go")
+            checks.that(is_running(program.pid), "the program that was attached to has ended")
+            program.kill()
 
 
 def check_end_on_screen(folder):
@@ -303,6 +329,7 @@ with tempfile.TemporaryDirectory(prefix="memsight-test-") as place:
     check_status(place)
     check_recordings(place)
     check_attach(place)
+    check_killed(place)
     if b"ncursesw" in subprocess.run(["ldd", MEMSIGHT], stdout=subprocess.PIPE, check=False).stdout:
         check_screen(place)
         check_quitting(place)
