@@ -13,12 +13,13 @@
 static const struct verb {
 	const char *name;
 	enum control_verb verb;
-	bool has_text;
+	const char *text; /* what it needs; NULL: nothing */
 } verbs[] = {
-	{ "status", CONTROL_STATUS, false },	 { "pause", CONTROL_PAUSE, false },
-	{ "resume", CONTROL_RESUME, false },	 { "mark", CONTROL_MARK, true },
-	{ "look", CONTROL_LOOK, false },	 { "reset", CONTROL_RESET, false },
-	{ "snapshot", CONTROL_SNAPSHOT, false }, { "stop", CONTROL_STOP, false },
+	{ "status", CONTROL_STATUS, NULL },	{ "pause", CONTROL_PAUSE, NULL },
+	{ "resume", CONTROL_RESUME, NULL },	{ "mark", CONTROL_MARK, "a TEXT" },
+	{ "look", CONTROL_LOOK, NULL },		{ "reset", CONTROL_RESET, NULL },
+	{ "snapshot", CONTROL_SNAPSHOT, NULL }, { "stop", CONTROL_STOP, NULL },
+	{ "set", CONTROL_SET, "KEY=VALUE" },
 };
 #define N_VERBS (sizeof(verbs) / sizeof(verbs[0]))
 
@@ -110,7 +111,7 @@ static int find_verb(const char *name, const struct verb **ret_verb)
 	if (nearest.name)
 		return cmd_usage("ctl: unknown word '%s'; did you mean '%s'?", name, nearest.name);
 	return cmd_usage("ctl: unknown word '%.60s'; status, pause, resume, mark, look, reset, "
-			 "snapshot and stop are known",
+			 "snapshot, set and stop are known",
 			 name);
 }
 
@@ -120,11 +121,14 @@ static int read_request(const struct option_set *options, const struct verb *ver
 	const char *text = options->n_operands > 2 ? options->operands[2] : NULL;
 
 	request->verb = verb->verb;
-	if (!text != !verb->has_text)
-		return verb->has_text ? cmd_usage("ctl: mark needs a TEXT")
-				      : cmd_usage("ctl: %s takes nothing behind it", verb->name);
+	if (!text != !verb->text)
+		return verb->text ? cmd_usage("ctl: %s needs %s", verb->name, verb->text)
+				  : cmd_usage("ctl: %s takes nothing behind it", verb->name);
+	if (verb->verb == CONTROL_SET && (text[0] == '=' || !strchr(text, '=')))
+		return cmd_usage("ctl: set needs KEY=VALUE such as freq=499");
 	if (text && (!*text || strlen(text) > 255))
-		return cmd_usage("ctl: a mark has 1 to 255 bytes");
+		return cmd_usage("ctl: %s has 1 to 255 bytes",
+				 verb->verb == CONTROL_SET ? "KEY=VALUE" : "a mark");
 	if (text)
 		snprintf(request->text, sizeof(request->text), "%s", text);
 	if (verb->verb == CONTROL_SNAPSHOT)
@@ -142,6 +146,8 @@ static int tell_outcome(const struct verb *verb, const struct control_reply *rep
 		print_status(reply);
 	else if (verb->verb == CONTROL_SNAPSHOT)
 		printf("%s\n", reply->path);
+	else if (verb->verb == CONTROL_SET)
+		printf("%s\n", reply->message);
 	else if (verb->verb == CONTROL_RESET)
 		printf("window %u\n", reply->window);
 	return CMD_DONE;

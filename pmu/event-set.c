@@ -165,6 +165,35 @@ int pmu_event_set_add_threads(struct pmu_event_set *set, pid_t pid, bool has_fir
 	return r;
 }
 
+int pmu_event_set_prepare(const struct pmu_event_set *set, uint64_t period, const pid_t *pids,
+			  size_t n_pids, struct pmu_event_set *ret_next)
+{
+	struct pmu_event_set next = *set; /* its fds[] are where the records go */
+	int r = 0;
+
+	next.more = NULL;
+	next.n_more = 0;
+	next.attr.sample_period = period;
+	for (size_t i = 0; r == 0 && i < n_pids; i++) {
+		r = pmu_each_thread(pids[i], false, add_thread, &next);
+		/* It has ended since, or another user's program is run in it. */
+		if (r == -ENOENT || r == -EACCES || r == -EPERM)
+			r = 0;
+	}
+	if (r < 0)
+		pmu_event_set_discard(&next);
+	else
+		*ret_next = next;
+	return r;
+}
+
+void pmu_event_set_discard(struct pmu_event_set *next)
+{
+	close_more(next, 0);
+	free(next->more);
+	next->more = NULL;
+}
+
 static void unmap_rings(struct pmu_event_set *set)
 {
 	for (size_t i = 0; i < set->n; i++)
@@ -256,7 +285,7 @@ int pmu_event_set_enable(const struct pmu_event_set *set, size_t rung, bool on)
 {
 	unsigned long request = on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE;
 
-	for (size_t i = 0; i < set->n; i++)
+	for (size_t i = 0; i < set->n && !set->is_replaced; i++)
 		if (ioctl(set->fds[rung * set->n + i], request, 0) < 0)
 			return -errno;
 	for (size_t i = 0; i < set->n_more; i++)
@@ -326,6 +355,25 @@ int pmu_event_set_lost(const struct pmu_event_set *set, uint64_t *ret_lost)
 	for (size_t i = 0; r == 0 && i < set->n_more; i++)
 		r = read_lost(set->more[i], &sum);
 	if (r == 0)
-		*ret_lost = sum;
+		*ret_lost = sum + set->n_lost_before;
 	return r;
+}
+
+int pmu_event_set_replace(struct pmu_event_set *set, struct pmu_event_set *next, bool is_on)
+{
+	int r = 0;
+
+	for (size_t rung = 0; r == 0 && rung < set->n_rungs; rung++)
+		r = pmu_event_set_enable(set, rung, false);
+	for (size_t i = 0; i < set->n_more; i++)
+		read_lost(set->more[i], &set->n_lost_before);
+	close_more(set, 0);
+	free(set->more);
+	set->more = next->more;
+	set->n_more = next->n_more;
+	set->attr = next->attr;
+	set->is_replaced = true;
+	next->more = NULL;
+	next->n_more = 0;
+	return r == 0 && is_on ? pmu_event_set_enable(set, 0, true) : r;
 }

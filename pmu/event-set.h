@@ -27,6 +27,8 @@ struct pmu_event_set {
 	struct pmu_ring *rings;
 	int *more; /* of a process that runs already: events of its other threads, of all CPUs */
 	size_t n_more;
+	bool is_replaced; /* all of fds[] stay off: more[] is of all threads */
+	uint64_t n_lost_before; /* of what was in more[] before */
 	uint32_t ring_bytes; /* of each */
 	struct pmu_notes notes;
 };
@@ -55,6 +57,22 @@ int pmu_each_thread(pid_t pid, bool has_first, int (*add)(void *user, pid_t tid)
  * set of one rung. Returns 0 or a negative errno; the set has none but its first thread then.
  */
 int pmu_event_set_add_threads(struct pmu_event_set *set, pid_t pid, bool has_first);
+
+/*
+ * Open events of another period on all threads of processes that run, switched off, beside those of
+ * the set: fds[] of inherited events cannot be given another period. The caller makes sure that no
+ * thread is born meanwhile: one that inherits them and is found as well would have them twice.
+ * Returns 0 and a set of nothing but more[], for pmu_event_set_replace() or
+ * pmu_event_set_discard(); or a negative errno.
+ */
+int pmu_event_set_prepare(const struct pmu_event_set *set, uint64_t period, const pid_t *pids,
+			  size_t n_pids, struct pmu_event_set *ret_next);
+
+/* From here on they are the set's, in place of all that it had. Returns 0 or a negative errno. */
+int pmu_event_set_replace(struct pmu_event_set *set, struct pmu_event_set *next, bool is_on);
+
+/* They are not needed. Safe on a zeroed set and twice. */
+void pmu_event_set_discard(struct pmu_event_set *next);
 
 /*
  * Map a ring for each event of a set that was opened. ring_bytes as there; notes tell of halving.

@@ -1,5 +1,6 @@
 #include "pmu/source.h"
 
+#include <errno.h>
 #include <linux/perf_event.h>
 #include <string.h>
 #include <time.h>
@@ -52,6 +53,20 @@ int pmu_stream_turn(struct access_stream *stream, size_t level, uint64_t random,
 		    struct pmu_turn *ret_turn)
 {
 	return stream->source->turn ? stream->source->turn(stream, level, random, ret_turn) : 0;
+}
+
+int pmu_stream_begin_period(struct access_stream *stream, uint64_t period, const pid_t *pids,
+			    size_t n_pids)
+{
+	return stream->source->begin_period
+		       ? stream->source->begin_period(stream, period, pids, n_pids)
+		       : -EOPNOTSUPP;
+}
+
+int pmu_stream_end_period(struct access_stream *stream, bool is_taken)
+{
+	return stream->source->end_period ? stream->source->end_period(stream, is_taken)
+					  : -EOPNOTSUPP;
 }
 
 uint64_t pmu_stream_period(const struct access_stream *stream)

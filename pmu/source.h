@@ -149,6 +149,10 @@ struct access_source {
 	int (*turn)(struct access_stream *stream, size_t level, uint64_t random,
 		    struct pmu_turn *ret_turn);
 	uint64_t (*period)(const struct access_stream *stream);
+	/* NULL: it stays as it is. */
+	int (*begin_period)(struct access_stream *stream, uint64_t period, const pid_t *pids,
+			    size_t n_pids);
+	int (*end_period)(struct access_stream *stream, bool is_taken);
 
 	const struct hardware_kind *hardware; /* of the sources of the hardware: hardware-event.h */
 
@@ -200,6 +204,17 @@ struct pmu_turn {
  */
 int pmu_stream_turn(struct access_stream *stream, size_t level, uint64_t random,
 		    struct pmu_turn *ret_turn);
+
+/*
+ * Another period while it runs, of all threads of these processes and their later children: from
+ * pmu_stream_end_period() on, unless is_taken is false. Between the two no thread may be born: the
+ * caller looks, and begins anew. It is exact then, and the stream turns no more. Each sample has
+ * the period that held when it was taken. Returns 0; -EOPNOTSUPP: of this stream it cannot be
+ * changed; or another negative errno (-EMFILE: more files than the caller may open).
+ */
+int pmu_stream_begin_period(struct access_stream *stream, uint64_t period, const pid_t *pids,
+			    size_t n_pids);
+int pmu_stream_end_period(struct access_stream *stream, bool is_taken);
 
 /* The mean period of now, in the source's unit: one over its rate; 0: not known. */
 uint64_t pmu_stream_period(const struct access_stream *stream);

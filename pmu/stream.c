@@ -199,6 +199,41 @@ uint64_t pmu_event_stream_period(const struct access_stream *base)
 	return stream->set.attr.freq ? 0 : period;
 }
 
+/* Each sample must carry its own: the source's record in a trace has the first one. */
+static bool may_change(const struct event_stream *stream)
+{
+	return stream->base.source->is_timed && (stream->set.attr.sample_type & PERF_SAMPLE_PERIOD);
+}
+
+int pmu_event_stream_begin_period(struct access_stream *base, uint64_t period, const pid_t *pids,
+				  size_t n_pids)
+{
+	struct event_stream *stream = event_stream(base);
+
+	if (!may_change(stream))
+		return -EOPNOTSUPP;
+	/* Odd, which no mark of a turn is. */
+	return pmu_event_set_prepare(&stream->set, period | 1, pids, n_pids, &stream->next);
+}
+
+int pmu_event_stream_end_period(struct access_stream *base, bool is_taken)
+{
+	struct event_stream *stream = event_stream(base);
+	int r;
+
+	if (!is_taken) {
+		pmu_event_set_discard(&stream->next);
+		return 0;
+	}
+	r = pmu_event_set_replace(&stream->set, &stream->next, !stream->is_off);
+	stream->ladder = (struct pmu_ladder){ .nominal = stream->set.attr.sample_period,
+					      .is_exact = true,
+					      .n_levels = 1,
+					      .n_jitters = 1 };
+	stream->rung = 0;
+	return r;
+}
+
 ssize_t pmu_event_stream_read(struct access_stream *base, pmu_sink sink, void *context)
 {
 	struct event_stream *stream = event_stream(base);

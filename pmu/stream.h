@@ -20,6 +20,8 @@ struct event_stream {
 	struct pmu_ladder ladder;
 	size_t rung;
 	bool is_off;
+	struct pmu_event_set
+		next; /* of another period; between pmu_stream_begin_period() and end */
 };
 
 int pmu_event_stream_probe(const struct access_source *source, const struct access_options *options,
@@ -30,6 +32,9 @@ int pmu_event_stream_enable(struct access_stream *stream, bool on);
 int pmu_event_stream_turn(struct access_stream *stream, size_t level, uint64_t random,
 			  struct pmu_turn *ret_turn);
 uint64_t pmu_event_stream_period(const struct access_stream *stream);
+int pmu_event_stream_begin_period(struct access_stream *stream, uint64_t period, const pid_t *pids,
+				  size_t n_pids);
+int pmu_event_stream_end_period(struct access_stream *stream, bool is_taken);
 ssize_t pmu_event_stream_read(struct access_stream *stream, pmu_sink sink, void *context);
 int pmu_event_stream_losses(struct access_stream *stream, struct pmu_losses *ret_losses);
 void pmu_event_stream_describe(const struct access_stream *stream, struct trace_source *ret_source);
@@ -57,7 +62,8 @@ uint32_t pmu_event_ring_bytes(const struct access_source *source,
 #define PMU_EVENT_STREAM                                                                           \
 	.probe = pmu_event_stream_probe, .open = pmu_event_stream_open,                            \
 	.enable = pmu_event_stream_enable, .turn = pmu_event_stream_turn,                          \
-	.period = pmu_event_stream_period, .read = pmu_event_stream_read,                          \
+	.period = pmu_event_stream_period, .begin_period = pmu_event_stream_begin_period,          \
+	.end_period = pmu_event_stream_end_period, .read = pmu_event_stream_read,                  \
 	.losses = pmu_event_stream_losses, .describe = pmu_event_stream_describe,                  \
 	.detail = pmu_event_stream_detail, .notes = pmu_event_stream_notes,                        \
 	.counted = pmu_event_stream_unit, .fds = pmu_event_stream_fds,                             \

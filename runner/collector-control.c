@@ -589,6 +589,15 @@ void collector_set_mark(struct collector *collector, const char *text)
 	trace_writer_record(collector->writer, &mark, sizeof(mark), &string, 1);
 }
 
+/* From here on another setting holds. */
+static void set_mark_of(struct collector *collector, const char *setting)
+{
+	char text[CONTROL_MESSAGE_BYTES + sizeof("set ")];
+
+	snprintf(text, sizeof(text), "set %s", setting);
+	collector_set_mark(collector, text);
+}
+
 static void obey(struct collector *collector, const struct control_request *request,
 		 struct control_reply *answer)
 {
@@ -624,6 +633,11 @@ static void obey(struct collector *collector, const struct control_request *requ
 		if (!collector->totals)
 			refuse(answer, -ENODATA,
 			       "it keeps no live totals: record --live-totals does");
+		break;
+	case CONTROL_SET:
+		collector_set(collector, request->text, answer);
+		if (answer->error == 0)
+			set_mark_of(collector, answer->message);
 		break;
 	case CONTROL_STOP:
 		if (collector->n_attached > 0)

@@ -17,19 +17,8 @@
 
 #define NS_PER_SECOND UINT64_C(1000000000)
 #define LOOK_NS	      (NS_PER_SECOND / 10)
-#define USUAL_NS      (60 * NS_PER_SECOND) /* of --old-after and --cooldown */
 #define VMSTAT_BYTES  (1u << 20)
 #define NO_TIME	      "--%s: '%.60s' is not a time of a second or more, such as 60s"
-
-/* Of an option; 0: it is no time of a second or more. */
-static uint64_t read_time(const char *text)
-{
-	int64_t ns;
-
-	if (!text)
-		return USUAL_NS;
-	return parse_duration(text, &ns) < 0 || ns < (int64_t)NS_PER_SECOND ? 0 : (uint64_t)ns;
-}
 
 /* Why a condition cannot be measured in such a recording; NULL: it can. */
 static const char *why_not(const struct run_options *options, const struct trigger *trigger)
@@ -84,9 +73,9 @@ int collector_triggers_check(const struct run_options *options, struct triggers 
 		return err;
 	if (options->trigger_actions && ret_triggers->n == 0)
 		snprintf(message, TRIGGER_MESSAGE, "--on-trigger needs a --trigger");
-	else if (read_time(options->cooldown) == 0)
+	else if (trigger_time_ns(options->cooldown) == 0)
 		snprintf(message, TRIGGER_MESSAGE, NO_TIME, "cooldown", options->cooldown);
-	else if (read_time(options->old_after) == 0)
+	else if (trigger_time_ns(options->old_after) == 0)
 		snprintf(message, TRIGGER_MESSAGE, NO_TIME, "old-after", options->old_after);
 	else if (options->live_totals && options->no_alloc)
 		snprintf(message, TRIGGER_MESSAGE,
@@ -114,11 +103,12 @@ int collector_begin_totals(struct collector *collector)
 	struct collector_triggers *own = &collector->triggers;
 	char message[TRIGGER_MESSAGE];
 	bool is_wanted = options->live_totals;
-	uint64_t old_ns = read_time(options->old_after);
+	uint64_t old_ns = trigger_time_ns(options->old_after);
 
 	/* It was checked before. */
 	collector_triggers_check(options, &own->list, message);
 	own->n_oom_kills = count_oom_kills();
+	own->cooldown_ns = trigger_time_ns(options->cooldown);
 	for (size_t i = 0; i < own->list.n; i++)
 		is_wanted |= trigger_needs_totals(&own->list.items[i]);
 	if (!is_wanted)
@@ -286,7 +276,7 @@ static void fill_header(struct collector *collector, struct trigger_measures *no
 
 static void look_at_triggers(struct collector *collector, const struct trigger_measures *now)
 {
-	uint64_t cooldown_ns = read_time(collector->options->cooldown);
+	uint64_t cooldown_ns = collector->triggers.cooldown_ns;
 	struct triggers *list = &collector->triggers.list;
 	char value[32];
 

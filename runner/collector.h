@@ -75,6 +75,7 @@ struct collector_control {
 struct collector_triggers {
 	struct triggers list;
 	uint64_t next_ns; /* CLOCK_MONOTONIC: when they are looked at again */
+	uint64_t cooldown_ns;
 	uint64_t limit_bytes; /* of the program's memory; 0: not asked for yet */
 	pid_t command_pid; /* of --on-trigger; 0: none runs */
 	struct trigger_call {
@@ -403,6 +404,11 @@ int collector_picks_check(const struct run_options *options, char *message, size
 void collector_begin_picks(struct collector *collector);
 void collector_tick_picks(struct collector *collector);
 void collector_end_picks(struct collector *collector);
+/*
+ * collector-settings.c. What `memsight ctl set' asks for: KEY=VALUE. The answer says what was, and
+ * is to be a mark.
+ */
+void collector_set(struct collector *collector, const char *text, struct control_reply *answer);
 /*
  * A connection says something to the recorder. -ENOMSG: it is a program; -EAGAIN: nothing yet; else
  * it is done with.

@@ -20,6 +20,7 @@ enum control_verb {
 	CONTROL_RESET, /* another window begins */
 	CONTROL_SNAPSHOT, /* text: an absolute path; "": beside the trace, numbered */
 	CONTROL_STOP,
+	CONTROL_SET, /* text: KEY=VALUE; the reply's message says what it was */
 	/* a descriptor of the live totals (schemas/live-totals.h) comes with the reply */
 	CONTROL_TOTALS,
 	CONTROL_VERBS

@@ -11,6 +11,7 @@
 #include "common/parse.h"
 
 #define NS_PER_SECOND UINT64_C(1000000000)
+#define USUAL_NS      (60 * NS_PER_SECOND)
 #define WINDOW_PREFIX "window:"
 
 enum bound_kind {
@@ -293,4 +294,13 @@ const char *triggers_command(const char *const *actions)
 		if (trigger_is_command(*actions))
 			return *actions;
 	return NULL;
+}
+
+uint64_t trigger_time_ns(const char *text)
+{
+	int64_t ns;
+
+	if (!text)
+		return USUAL_NS;
+	return parse_duration(text, &ns) < 0 || ns < (int64_t)NS_PER_SECOND ? 0 : (uint64_t)ns;
 }

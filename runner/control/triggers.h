@@ -84,6 +84,9 @@ bool trigger_is_end(const struct trigger *trigger, int status, bool was_oom,
 bool trigger_holds(struct trigger *trigger, const struct trigger_measures *now,
 		   char ret_value[static 32]);
 
+/* Of --old-after and --cooldown (NULL: 60 s), in ns; 0: it is no time of a second or more. */
+uint64_t trigger_time_ns(const char *text);
+
 #define TRIGGER_SNAPSHOT "snapshot"
 
 /*

@@ -473,6 +473,38 @@ void samples_pause(struct samples *samples, bool is_paused)
 	}
 }
 
+static struct access_stream *timed_stream(const struct samples *samples)
+{
+	for (size_t i = 0; i < samples->n_streams; i++)
+		if (samples->streams[i].source->is_timed)
+			return samples->streams[i].stream;
+	return NULL;
+}
+
+int samples_begin_period(struct samples *samples, uint64_t period_ns, const pid_t *pids,
+			 size_t n_pids)
+{
+	struct access_stream *stream = timed_stream(samples);
+
+	if (!stream)
+		return -ENODEV;
+	if (!samples->tracker->has_task_records)
+		return -ENODATA;
+	return pmu_stream_begin_period(stream, period_ns, pids, n_pids);
+}
+
+int samples_end_period(struct samples *samples, bool is_taken)
+{
+	return pmu_stream_end_period(timed_stream(samples), is_taken);
+}
+
+uint64_t samples_period_now(const struct samples *samples)
+{
+	const struct access_stream *stream = timed_stream(samples);
+
+	return stream ? pmu_stream_period(stream) : 0;
+}
+
 void samples_mute(struct samples *samples)
 {
 	samples_pause(samples, true);

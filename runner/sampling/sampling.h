@@ -105,6 +105,17 @@ int samples_begin(struct samples *samples, bool are_tasks);
 /* Switch all sources but the records of tasks off, or on again. */
 void samples_pause(struct samples *samples, bool is_paused);
 
+/*
+ * Another period of the source that samples by time, for all threads of these processes and their
+ * later children, as pmu_stream_begin_period(), from samples_end_period() on. -ENODEV: there is no
+ * such source; -EOPNOTSUPP: it cannot be changed; -ENODATA: births of threads are not known.
+ */
+int samples_begin_period(struct samples *samples, uint64_t period_ns, const pid_t *pids,
+			 size_t n_pids);
+int samples_end_period(struct samples *samples, bool is_taken);
+/* Its mean period now, in ns; 0: there is none. */
+uint64_t samples_period_now(const struct samples *samples);
+
 /* Stop sampling; what comes nevertheless is dropped and counted. */
 void samples_mute(struct samples *samples);
 
