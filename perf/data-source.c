@@ -143,9 +143,7 @@ void data_source_decode(uint64_t word, struct data_source *ret_source)
 
 	*ret_source = (struct data_source){ .hit = "", .is_remote = -1, .hops = -1 };
 	join(ret_source->op, sizeof(ret_source->op), op, ops, " and ");
-	bool is_load = op & DATA_SOURCE_OP_LOAD;
-	bool is_store = op & DATA_SOURCE_OP_STORE;
-	ret_source->is_write = is_load == is_store ? -1 : is_store;
+	ret_source->is_write = data_source_is_write(word);
 	decode_level(word, ret_source);
 	decode_hops(word, ret_source);
 	if (!(snoop & DATA_SOURCE_SNOOP_NA) || snoop >> 5)

@@ -90,13 +90,21 @@ struct data_source {
 	char snoop[24]; /* "none", "hit", "miss", "HitM", "forwarded", "peer" */
 	char tlb[40]; /* "L1 or L2 hit", "L2 miss", "walker hit" */
 	const char *blocked; /* "data", "address": why the load had to wait */
-	int8_t is_write; /* -1: neither a load nor a store alone */
+	int8_t is_write; /* as data_source_is_write() has it */
 	int8_t is_locked; /* -1: not known */
 	int8_t is_remote; /* -1: not known */
 	int8_t hops; /* -1: not known; 0: none, 1: another core, 2: node, 3: socket, 4: board */
 };
 
 void data_source_decode(uint64_t word, struct data_source *ret_source);
+
+/* Whether an access writes: 1, 0; -1: it is neither a load nor a store alone. */
+static inline int8_t data_source_is_write(uint64_t word)
+{
+	bool is_load = word & DATA_SOURCE_OP_LOAD, is_store = word & DATA_SOURCE_OP_STORE;
+
+	return is_load == is_store ? -1 : is_store;
+}
 
 /* Whether an access found its line modified in another cache. */
 static inline bool data_source_is_hitm(uint64_t word)

@@ -6,6 +6,7 @@ struct db_writer;
 
 struct db {
 	sqlite3 *handle;
+	sqlite3_stmt *last; /* that db_run() ran; NULL: none */
 	struct db_writer *writer; /* takes batches of rows; NULL: none yet */
 	char *path; /* as the user named it */
 	char *temporary; /* where a new database is written; NULL: an existing one */
@@ -17,6 +18,9 @@ struct db {
 
 /* A closed database that remembers its path. Returns NULL without memory. */
 struct db *db_new(const char *path);
+
+/* Forget the last statement: an open one keeps the handle from being closed. */
+void db_forget_last(struct db *db);
 
 /* Open the handle. flags as of sqlite3_open_v2(). Returns 0 or a negative errno. */
 int db_connect(struct db *db, const char *path, int flags);

@@ -234,6 +234,7 @@ int db_protect(struct db *db, const struct stat *trace)
 /* Give the finished file its name. */
 static int publish(struct db *db)
 {
+	db_forget_last(db);
 	if (sqlite3_close(db->handle) != SQLITE_OK)
 		return -EBUSY;
 	db->handle = NULL;

@@ -72,6 +72,7 @@ struct db *db_close(struct db *db)
 	if (db->is_writing)
 		sqlite3_exec(db->handle, "ROLLBACK", NULL, NULL, NULL);
 	statement_forget(db->handle);
+	db_forget_last(db);
 	sqlite3_close_v2(db->handle);
 	if (db->temporary)
 		unlink(db->temporary);
@@ -114,21 +115,40 @@ static int bind_all(sqlite3_stmt *stmt, const char *types, va_list args)
 	return r;
 }
 
+void db_forget_last(struct db *db)
+{
+	sqlite3_finalize(db->last);
+	db->last = NULL;
+}
+
+/* Rows of sums come one after the other: to prepare a statement takes longer than to run it. */
+static int prepare_last(struct db *db, const char *sql)
+{
+	if (db->last && strcmp(sqlite3_sql(db->last), sql) == 0)
+		return SQLITE_OK;
+	db_forget_last(db);
+	return sqlite3_prepare_v2(db->handle, sql, -1, &db->last, NULL);
+}
+
 int db_run(struct db *db, const char *sql, const char *types, ...)
 {
-	sqlite3_stmt *stmt = NULL;
 	va_list args;
 
 	va_start(args, types);
-	int r = sqlite3_prepare_v2(db->handle, sql, -1, &stmt, NULL);
+	int r = prepare_last(db, sql);
 	if (r == SQLITE_OK)
-		r = bind_all(stmt, types, args);
+		r = bind_all(db->last, types, args);
 	va_end(args);
 	while (r == SQLITE_OK || r == SQLITE_ROW)
-		r = sqlite3_step(stmt);
+		r = sqlite3_step(db->last);
 	int error = db_errno(db->handle, r);
-	sqlite3_finalize(stmt);
-	return error;
+	if (error < 0) {
+		db_forget_last(db);
+		return error;
+	}
+	sqlite3_reset(db->last);
+	sqlite3_clear_bindings(db->last);
+	return 0;
 }
 
 int64_t db_integer(struct db *db, const char *sql, int64_t fallback)
@@ -164,6 +184,7 @@ int db_connect(struct db *db, const char *path, int flags)
 		return -ENOMEM;
 
 	statement_forget(db->handle);
+	db_forget_last(db);
 	sqlite3_close_v2(db->handle);
 	db->handle = NULL;
 	int r = sqlite3_open_v2(plain, &db->handle, flags | SQLITE_OPEN_EXRESCODE, NULL);

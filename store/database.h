@@ -65,8 +65,8 @@ int db_exec(struct db *db, const char *sql);
 
 /*
  * Run one statement with its ?1, ?2 ... set from arguments as told by types: i int64_t, r double,
- * t const char * (NULL: NULL). An i of INT64_MIN is NULL; n is an int64_t that never is. 0 or a
- * negative errno.
+ * t const char * (NULL: NULL). An i of INT64_MIN is NULL; n is an int64_t that never is. It is kept
+ * for a next call with the same text: calls are one thread's. 0 or a negative errno.
  */
 int db_run(struct db *db, const char *sql, const char *types, ...);
 

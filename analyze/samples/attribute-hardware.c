@@ -30,16 +30,9 @@ static int note_word(struct samples *samples, uint64_t word)
 /* The source's event decides where it can: kernels before August 2022 call some stores loads. */
 static int8_t is_write(const struct sample_source *source, uint64_t word)
 {
-	struct data_source told;
-
 	if (source->direction == TRACE_DIRECTION_LOADS)
 		return 0;
-	if (source->direction == TRACE_DIRECTION_STORES)
-		return 1;
-	if (!(word & (DATA_SOURCE_OP_LOAD | DATA_SOURCE_OP_STORE)))
-		return -1;
-	data_source_decode(word, &told);
-	return told.is_write;
+	return source->direction == TRACE_DIRECTION_STORES ? 1 : data_source_is_write(word);
 }
 
 static int sample_add_hardware(struct samples *samples, struct sample_source *source,

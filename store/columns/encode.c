@@ -68,6 +68,23 @@ static bool is_null(const struct chunk_values *values, uint32_t i)
 	return values->may_be_null && values->values[i] == CHUNK_NULL;
 }
 
+/* The same of numbers without NULL, which most columns have: no row depends on another one. */
+static struct chunk_survey survey_all(const int64_t *numbers, uint32_t n)
+{
+	struct chunk_survey survey = { INT64_MAX, INT64_MIN, 0, 0, true };
+	uint64_t falls = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		survey.min = numbers[i] < survey.min ? numbers[i] : survey.min;
+		survey.max = numbers[i] > survey.max ? numbers[i] : survey.max;
+		survey.differing |= (uint64_t)(numbers[i] ^ numbers[0]);
+	}
+	for (uint32_t i = 1; i < n; i++)
+		falls |= numbers[i] < numbers[i - 1];
+	survey.is_ascending = !falls;
+	return survey;
+}
+
 /* Of numbers of which those are left out whose value is NULL. */
 static struct chunk_survey survey_of(const int64_t *numbers, const struct chunk_values *values)
 {
@@ -95,7 +112,10 @@ static struct chunk_survey survey_of(const int64_t *numbers, const struct chunk_
 
 struct chunk_survey chunk_survey(const struct chunk_values *values)
 {
-	return survey_of(values->values, values);
+	struct chunk_survey survey = survey_all(values->values, values->n);
+
+	return values->may_be_null && survey.min == CHUNK_NULL ? survey_of(values->values, values)
+							       : survey;
 }
 
 /* What is left of each value; a NULL leaves what stands there, and is left out afterwards. */
@@ -136,7 +156,7 @@ static int narrow(struct chunk_encoder *encoder, const struct chunk_values *valu
 	if (head->coding != CHUNK_PLAIN) {
 		subtract(encoder, values, head->coding);
 		numbers = (const int64_t *)encoder->codes;
-		left = survey_of(numbers, values);
+		left = survey->n_null ? survey_of(numbers, values) : survey_all(numbers, values->n);
 	}
 	if (left.n_null == values->n)
 		left.min = left.max = 0;
@@ -152,10 +172,10 @@ static int narrow(struct chunk_encoder *encoder, const struct chunk_values *valu
 	head->n_planes = planes_of((distance >> head->shift) + has_null);
 	uint64_t base = head->base;
 	unsigned shift = head->shift;
-	for (uint32_t i = 0; i < values->n && head->n_planes > 0; i++) {
-		uint64_t code = ((uint64_t)numbers[i] - base) >> shift;
-		encoder->codes[i] = has_null && is_null(values, i) ? 0 : code + has_null;
-	}
+	for (uint32_t i = 0; i < values->n && head->n_planes > 0; i++)
+		encoder->codes[i] = (((uint64_t)numbers[i] - base) >> shift) + has_null;
+	for (uint32_t i = 0; i < values->n && head->n_planes > 0 && has_null; i++)
+		encoder->codes[i] = is_null(values, i) ? 0 : encoder->codes[i];
 	return 0;
 }
 
