@@ -1,6 +1,7 @@
 #include "store/heatmap/heatmap.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "common/cleanup.h"
@@ -187,6 +188,7 @@ static int plan(struct picture_job *job)
 /* ---- Rows of cells, as many at a time as there is memory for ---- */
 
 #define CANVAS_BYTES (UINT64_C(64) << 20)
+#define BESIDE_ITEMS 65536u /* of touches and of blocks */
 
 static unsigned rows_at_once(const struct picture *picture)
 {
@@ -196,17 +198,63 @@ static unsigned rows_at_once(const struct picture *picture)
 	return n < picture->request.height ? (unsigned)n : picture->request.height;
 }
 
-static int fill_slice(struct picture_job *job)
+static int fill_touches(struct picture_job *job)
 {
 	int r = job->touch_stride ? picture_touches_count(job) : picture_grid_count(job);
 
-	if (r < 0)
-		return r;
-	picture_canvas_settle_counts(&job->canvas);
-	r = picture_blocks_draw(job);
+	if (r == 0)
+		picture_canvas_settle_counts(&job->canvas);
+	return r;
+}
+
+static int fill_blocks(struct picture_job *job)
+{
+	int r = picture_blocks_draw(job);
+
 	if (r == 0 && job->block_stride)
 		picture_canvas_settle_occupancy(&job->canvas);
 	return r < 0 || job->block_stride ? r : picture_grid_occupy(job);
+}
+
+/* Blocks, on a thread of their own: they share no array with touches. */
+struct beside {
+	struct picture_job job;
+	int error;
+};
+
+static void *run_beside(void *context)
+{
+	struct beside *beside = context;
+
+	beside->error = fill_blocks(&beside->job);
+	return NULL;
+}
+
+/* Whether a thread is worth its start; the grid (stride 0) always is. */
+static bool is_much(const struct picture_job *job, enum picture_kind kind, unsigned stride)
+{
+	return stride == 0 || cost_of(job, kind, stride) > BESIDE_ITEMS;
+}
+
+static int fill_slice(struct picture_job *job)
+{
+	struct beside beside = { .job = *job };
+	bool is_beside = is_much(job, PICTURE_KIND_TOUCHES, job->touch_stride) &&
+			 is_much(job, PICTURE_KIND_BLOCKS, job->block_stride);
+	pthread_t thread;
+	int r = is_beside ? picture_store_second(job->store) : 0;
+
+	if (r < 0)
+		return r;
+	beside.job.store = is_beside ? job->store->second : job->store;
+	is_beside = is_beside && pthread_create(&thread, NULL, run_beside, &beside) == 0;
+	r = fill_touches(job);
+	if (is_beside)
+		pthread_join(thread, NULL);
+	else if (r == 0)
+		run_beside(&beside);
+	job->least_area = beside.job.least_area;
+	return r < 0 ? r : beside.error;
 }
 
 static int fill(struct picture_job *job)

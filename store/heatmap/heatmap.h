@@ -98,7 +98,10 @@ struct picture {
 	struct picture_point *points;
 };
 
-/* What pictures of one database are made from, read once. One thread at a time. */
+/*
+ * What pictures of one database are made from, read once. One thread at a time; a large picture is
+ * made by two, which both read db: it must be serialized (SQLite is, unless asked otherwise).
+ */
 struct picture_store;
 
 /*

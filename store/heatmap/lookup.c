@@ -20,6 +20,7 @@ struct picture_store *picture_store_close(struct picture_store *store)
 		free(store->processes[i].bands);
 	free(store->processes);
 	free(store->parts);
+	picture_store_close(store->second);
 	sqlite3_finalize(store->fetch);
 	chunk_decoder_close(store->decoder);
 	picture_columns_finish(&store->columns);
@@ -126,27 +127,38 @@ static int read_heads(struct picture_store *store)
 	return r < 0 || first == store->n_parts ? r : -EPROTO;
 }
 
-static int open_parts(struct picture_store *store)
+/* A store that can read parts, and has none. */
+static int open_store(sqlite3 *db, struct picture_store **ret_store)
 {
-	int r = picture_columns_init(&store->columns);
+	auto_picture_store struct picture_store *store = calloc(1, sizeof(*store));
 
+	if (!store)
+		return -ENOMEM;
+	store->db = db;
+	int r = picture_columns_init(&store->columns);
 	store->decoder = chunk_decoder_open();
 	if (r < 0 || !store->decoder)
 		return -ENOMEM;
-	r = statement_prepare(store->db, "SELECT data FROM picture_data WHERE id = ?",
-			      &store->fetch);
-	return r < 0 ? picture_error(r) : read_heads(store);
+	r = statement_prepare(db, "SELECT data FROM picture_data WHERE id = ?", &store->fetch);
+	if (r < 0)
+		return picture_error(r);
+	*ret_store = steal_ptr(&store);
+	return 0;
+}
+
+int picture_store_second(struct picture_store *store)
+{
+	return store->second ? 0 : open_store(store->db, &store->second);
 }
 
 int picture_store_open(sqlite3 *db, struct picture_store **ret_store)
 {
 	if (!statement_has_column(db, NULL, "picture", "height"))
 		return statement_kept(db) == -ENOMEM ? -ENOMEM : -ENODATA;
-	auto_picture_store struct picture_store *store = calloc(1, sizeof(*store));
-	if (!store)
-		return -ENOMEM;
-	store->db = db;
-	int r = open_parts(store);
+	auto_picture_store struct picture_store *store = NULL;
+	int r = open_store(db, &store);
+	if (r == 0)
+		r = read_heads(store);
 	if (r < 0)
 		return r;
 	if (store->n_processes == 0)

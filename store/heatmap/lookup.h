@@ -50,6 +50,7 @@ struct picture_store {
 	sqlite3_stmt *fetch;
 	struct chunk_decoder *decoder;
 	struct picture_columns columns; /* of the piece that was fetched last */
+	struct picture_store *second; /* reads for another thread, and has no processes; NULL */
 };
 
 /* Times in the order of unsigned numbers, whatever their sign. */
@@ -72,6 +73,9 @@ static inline int picture_error(int r)
 /* process_id 0: the one with most to draw. Its bands are read. 0, -ENOENT, -ENOMEM, -EPROTO. */
 int picture_store_process(struct picture_store *store, int64_t run_id, int64_t process_id,
 			  struct picture_process **ret_process);
+
+/* Make the second one, unless it is there. Returns 0, -ENOMEM or -EPROTO. */
+int picture_store_second(struct picture_store *store);
 
 /* What is looked at of a part: one in `stride` items, and which columns (bit c: column c). */
 struct picture_look {

@@ -267,7 +267,7 @@ static struct picture_request random_request(struct picture_world *world,
 static const struct shape shapes[] = {
 	{ 1, 300, 500, 1000000, 3 },
 	{ 2, 5000, 8000, 1000000000, 2 },
-	{ 3, 60000, 50000, 5000000000, 1 },
+	{ 3, 75000, 80000, 5000000000, 1 }, /* enough for two threads */
 	{ 4, 0, 3000, 100000, 1 },
 	{ 5, 3000, 0, 100000, 2 },
 	{ 6, 100, 100, 0, 1 },
