@@ -81,7 +81,8 @@ static void repack(const struct hostile_change *change, struct picture_columns *
 			items[i].values[column] = odd_value(change, items[i].values[column]);
 		order[i] = &items[i];
 	}
-	if (columns->n && picture_pack(packer, order, columns->n, change->kind & 8, &bytes) == 0)
+	enum picture_kind kind = change->kind & 8 ? PICTURE_KIND_BLOCKS : PICTURE_KIND_TOUCHES;
+	if (columns->n && picture_pack(packer, order, columns->n, kind, &bytes) == 0)
 		put_bytes(db, "UPDATE picture_data SET data = ? WHERE id = ?", id, bytes.data,
 			  bytes.n);
 	free(order);
