@@ -4,10 +4,11 @@
 Each program runs with a look every 50 ms: the parts of each look against VmRSS. Then 1 GiB of
 touched pages for the time of a look, and pairs of runs with and without looks for what they cost
 the program. Then --source pages: what it says of a program in phases against the pages that
-valgrind's lackey sees each phase touch and write, and pairs of runs with and without it under a
+valgrind's lackey sees each phase touch and write, and how much slower a program of 4 GiB is under a
 budget of 1 %. Then what --unused calls proven of NPB's cg, is and mg, whose memory is all used.
 Arguments: memsight, page-phases, pairs, dump-writes, and which parts, all without: sums, look,
-lackey, hot, huge, cost, npb. PHASE_MS: how long a phase is. NPB: a folder with the sources
+lackey, hot, huge, cost, npb. PHASE_MS: how long a phase is. HOT_PAIRS, STEERED_S: pairs of
+stretches, and s under the budget, of hot and huge. NPB: a folder with the sources
 (github.com/benchmark-subsetting/NPB3.0-omp-C), of which a copy is built.
 
 Bars: the sum within 1 % of VmRSS at every look, 5 ms for 1 GiB, 1 % of the program's CPU time. Of
@@ -17,12 +18,14 @@ speed, with huge pages 0.2 %; nothing that is used is called unused.
 import bisect
 import collections
 import os
+import random
 import resource
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 PROGRAMS = {
     "python": ["/usr/bin/python3", "-c", "import json; d = [{'a': i, 'b': str(i) * 5} for i in"
@@ -49,6 +52,10 @@ ARENA_PAGES = (64 << 20) // PAGE
 MARGIN_NS = 1000000  # between ticks and ns
 PHASE_MS, TICK = os.environ.get("PHASE_MS", "400"), os.environ.get("TICK", "20ms")
 PHASED = os.environ.get("PHASED", "mixed sort list matrix hash stencil").split()
+HOT_PAIRS = int(os.environ.get("HOT_PAIRS", "200"))
+STEERED_S = float(os.environ.get("STEERED_S", "60"))
+HOT_MIB = os.environ.get("HOT_MIB", "4096")
+STRETCH_MS = {"hot": "400", "huge": "150"}
 JAVA = "var l = new ArrayList<byte[]>(); for (int i = 0; i < 4000; i++) l.add(new byte[20000]);\n"
 
 
@@ -256,36 +263,85 @@ def against_lackey(memsight, folder, phases, dump):
                for n, true, missed, too_many in totals.values())
 
 
-def begin_rounds(memsight, trace, phases, options, how, cpu):
-    """The program on one processor; its recorder where it will."""
-    command = ["taskset", "-c", str(cpu), phases, how, "4096", "30000" if how == "hot" else "10000"]
-    return subprocess.Popen([memsight, "record", "-q", "-f", "-o", trace, *options, "--", *command],
-                            text=True, stdout=subprocess.PIPE)
+class Stretches:
+    """page-phases hot or huge, recorded: stretches of the same work, one after the other."""
+
+    def __init__(self, memsight, folder, phases, how, options):
+        self.memsight, self.trace = memsight, os.path.join(folder, how + ".mst")
+        cpu = str(min(os.sched_getaffinity(0)))
+        self.recorder = subprocess.Popen(
+            [memsight, "record", "-q", "-f", "-o", self.trace, "--source", "pages", *options, "--",
+             "taskset", "-c", cpu, phases, how, HOT_MIB, STRETCH_MS[how]], text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.recorder.stdout.readline()  # of the first one its memory may still be new
+
+    def run(self, word=None):
+        """ms of CPU time and of wall time; word: what `memsight ctl` asks for when it begins."""
+        asking = word and subprocess.Popen([self.memsight, "ctl", self.trace, word],
+                                           stdout=subprocess.DEVNULL)
+        self.recorder.stdin.write("\n")
+        self.recorder.stdin.flush()
+        took = [int(value) / 1e6 for value in self.recorder.stdout.readline().split()]
+        if asking and asking.wait() != 0:
+            sys.exit(f"ctl {word} failed")
+        return took
+
+    def intervals(self):
+        """Ends. What each cost by the recorder's account, its end with the process last: (ms of the
+        recorder, ms of the program); and all their cost as a share of the recording."""
+        self.recorder.communicate()
+        both = "{0} / 1e6 + coalesce((SELECT sum({0}) FROM write_interval AS w WHERE w.end_ns >=" \
+               " p.end_ns AND w.begin_ns <= p.begin_ns), 0) / 1e6"
+        rows = ask(self.memsight, self.trace, f"SELECT {both.format('own_ns')},"
+                   f" {both.format('program_ns')}, duration_ns / 1e6 FROM page_interval AS p,"
+                   " run ORDER BY p.id")
+        rows = [[float(value) for value in row] for row in rows]
+        return [row[:2] for row in rows], sum(row[0] + row[1] for row in rows) / rows[0][2]
+
+
+def median_of(values):
+    """Median, and the ends of its 95 % interval (2,000 bootstrap samples)."""
+    rng = random.Random(1)
+    medians = sorted(statistics.median(rng.choices(values, k=len(values))) for _ in range(2000))
+    return statistics.median(values), medians[50], medians[1949]
 
 
 def speed(memsight, folder, phases, n_pairs, how):
-    """How much slower a program of 4 GiB, a tenth of it hot, is by --budget 1%: rounds in the same
-    CPU time, in small pages or huge ones. Both of a pair run at once, each on a processor of its
-    own, and change places in the next: what else the machine does slows both."""
-    ways = {"none": ["--source", "none"], "pages": ["--source", "pages", "--budget", "1%"]}
-    traces = {way: os.path.join(folder, way + ".mst") for way in ways}
-    cpus = sorted(os.sched_getaffinity(0))
-    ratios, accounts = [], []
-    for i in range(n_pairs):
-        running = {way: begin_rounds(memsight, traces[way], phases, options, how,
-                                     cpus[(i + k) % len(cpus)])
-                   for k, (way, options) in enumerate(ways.items())}
-        done = {way: int(program.communicate()[0]) for way, program in running.items()}
-        ratios.append(done["none"] / done["pages"])
-        accounts.append(ask(memsight, traces["pages"], """SELECT count(*), round(sum(own_ns) / 1e6,
-            1), round(sum(program_ns) / 1e6, 1), round((SELECT total(program_ns) FROM
-            write_interval) / 1e6, 1), round((SELECT duration_ns FROM run) / 1e9, 1)
-            FROM page_interval""")[0])
-    ratios.sort()
-    print(f"{how}: speed without / with --budget 1%: x {statistics.median(ratios):.4f} median of"
-          f" {n_pairs} pairs, {ratios[0]:.4f} to {ratios[-1]:.4f}; intervals, ms of looks, of"
-          f" marks, of first writes, and s of each run: {accounts}", flush=True)
-    return statistics.median(ratios) <= (1.01 if how == "hot" else 1.002)
+    """How much slower a program of 4 GiB, a tenth of it hot, is by --budget 1%. What an interval
+    costs it is measured: in one process stretches of the same work with an interval that ends and
+    begins, and without one, in pairs of random order. Another recording under the budget has the
+    share of the time that intervals cost by the recorder's account; the slowdown is to that as the
+    measured cost is to the account's."""
+    rng, pairs = random.Random(), []
+    stretches = Stretches(memsight, folder, phases, how, ["--pages", "1h"])
+    for _ in range(3):
+        stretches.run("look")
+    for _ in range(n_pairs):
+        words = ["look", "status"]
+        rng.shuffle(words)
+        took = {word: stretches.run(word) for word in words}
+        pairs.append([*(took["look"][i] - took["status"][i] for i in (0, 1)), took["status"][1]])
+    asked, _ = stretches.intervals()
+    own, of_program = [statistics.median(row[i] for row in asked[3:-1]) for i in (0, 1)]
+    costs = [median_of([pair[i] for pair in pairs]) for i in (0, 1)]
+    print(f"{how}: {n_pairs} pairs of stretches of {statistics.median(p[2] for p in pairs):.0f} ms;"
+          " an interval costs the program (median, 95 %)", ", ".join(
+              f"{cost[0]:.1f} ms ({cost[1]:.1f} to {cost[2]:.1f}) of {time_of} time"
+              for cost, time_of in zip(costs, ["CPU", "wall"])) +
+          f"; by its account {of_program:.1f} ms, and {own:.1f} ms of the recorder's", flush=True)
+    stretches = Stretches(memsight, folder, phases, how, ["--budget", "1%"])
+    end = time.monotonic() + STEERED_S
+    while time.monotonic() < end:
+        stretches.run()
+    steered, share = stretches.intervals()
+    slower = [[100 * share * ms / (own + of_program) for ms in cost] for cost in costs]
+    beside = 100 * share * own / (own + of_program)
+    print(f"{how}: --budget 1% has {len(steered)} intervals in {STEERED_S:.0f} s, by its account"
+          f" {100 * share:.2f} %; the program is slower by", ", ".join(
+              f"{one[0]:.2f} % ({one[1]:.2f} to {one[2]:.2f}) of {time_of} time"
+              for one, time_of in zip(slower, ["CPU", "wall"])) +
+          f", and by {beside:.2f} % more where the recorder takes its processor", flush=True)
+    return slower[0][2] + beside <= (1 if how == "hot" else 0.2)
 
 
 NPB_MAKE = """CC = gcc
@@ -333,8 +389,8 @@ def main():
         parts = {"sums": lambda: sums(memsight, folder),
                  "look": lambda: look_ms(memsight, folder),
                  "lackey": lambda: against_lackey(memsight, folder, phases, dump),
-                 "hot": lambda: speed(memsight, folder, phases, n_pairs, "hot"),
-                 "huge": lambda: speed(memsight, folder, phases, n_pairs, "huge"),
+                 "hot": lambda: speed(memsight, folder, phases, HOT_PAIRS, "hot"),
+                 "huge": lambda: speed(memsight, folder, phases, HOT_PAIRS, "huge"),
                  "cost": lambda: cost(memsight, folder, n_pairs),
                  "npb": lambda: npb(memsight, folder)}
         good = [part() for name, part in parts.items() if name in sys.argv[5:] or not sys.argv[5:]]

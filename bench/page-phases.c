@@ -2,9 +2,11 @@
  * Programs whose pages valgrind's lackey can tell: they work on ARENAS mappings by phases, each of
  * which touches what its number says, the same in each round. `page-phases PROGRAM MS' repeats each
  * phase for MS ms (0: once), so that intervals lie within it; PROGRAM is mixed, sort, list, matrix,
- * hash or stencil. `page-phases hot|huge MIB MS' reads and writes a tenth of its
- * pages, small or huge ones, for MS ms of CPU time, and prints how often: other load hardly changes
- * that. Prints "arena ADDRESS BYTES" first.
+ * hash or stencil. Prints "arena ADDRESS BYTES" first.
+ *
+ * `page-phases hot|huge MIB MS' reads and writes a tenth of its pages, small or huge ones: for each
+ * line that it reads a stretch of as many rounds as take some MS ms at first, and prints ns of CPU
+ * time and of wall time that it took. Each stretch is the same work.
  *
  * A phase is announced by a mark (memsight.h), and in a trace of accesses by a write to `beacon`,
  * which is printed as well.
@@ -261,23 +263,45 @@ static int run_phases(const char *wanted, uint64_t ms)
 	return 0;
 }
 
+struct hot {
+	volatile char *memory;
+	size_t n_bytes;
+	uint64_t random;
+};
+
+static void run_rounds(struct hot *hot, uint64_t n_rounds)
+{
+	for (uint64_t i = 0; i < n_rounds * 10000; i++) {
+		volatile char *at = hot->memory + next_random(&hot->random) % hot->n_bytes;
+
+		if (i % 8 == 0)
+			*at = (char)i;
+		else
+			used += (uint64_t)*at;
+	}
+}
+
 static int run_hot(size_t n_bytes, uint64_t ms, int advice)
 {
-	volatile char *memory = make_arena(n_bytes, advice);
-	uint64_t end_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID) + ms * 1000000;
-	uint64_t n_rounds = 0, random = 1;
-	size_t n_hot = n_bytes / 10;
+	struct hot hot = { make_arena(n_bytes, advice), n_bytes / 10, 1 };
+	uint64_t n_rounds = 100, cpu_ns, wall_ns;
 
-	for (; clock_now_ns(CLOCK_THREAD_CPUTIME_ID) < end_ns; n_rounds++)
-		for (unsigned i = 0; i < 10000; i++) {
-			volatile char *at = memory + next_random(&random) % n_hot;
-
-			if (i % 8 == 0)
-				*at = (char)i;
-			else
-				used += (uint64_t)*at;
-		}
-	printf("%llu\n", (unsigned long long)n_rounds);
+	run_rounds(&hot, n_rounds); /* processor and caches are warm */
+	cpu_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
+	run_rounds(&hot, n_rounds);
+	cpu_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
+	n_rounds = n_rounds * ms * 1000000 / (cpu_ns + 1) + 1;
+	for (int c = '\n'; c != EOF; c = getchar()) {
+		if (c != '\n')
+			continue;
+		cpu_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
+		wall_ns = now_ns();
+		run_rounds(&hot, n_rounds);
+		printf("%llu %llu\n",
+		       (unsigned long long)(clock_now_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns),
+		       (unsigned long long)(now_ns() - wall_ns));
+		fflush(stdout);
+	}
 	return 0;
 }
 

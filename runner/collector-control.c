@@ -626,6 +626,7 @@ static void obey(struct collector *collector, const struct control_request *requ
 			       "recording is paused: a window begins when it is resumed");
 		break;
 	case CONTROL_LOOK:
+		collector_look_at_touches(collector);
 		if (collector_look_at_pages(collector) < 0)
 			refuse(answer, -ENOTSUP, "the recording was begun with --pages off");
 		break;

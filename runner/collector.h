@@ -310,6 +310,8 @@ void collector_give_back(struct collector *collector, struct ring_process *proce
 			 struct image *image);
 /* Intervals of touches whose time has come end, and the next ones begin. */
 void collector_tick_touches(struct collector *collector);
+/* Those that have begun end now, whatever the budget says, and the next ones begin. */
+void collector_look_at_touches(struct collector *collector);
 /* A process ends and waits for us: so does its interval. */
 void collector_end_touches(struct collector *collector, struct image *image);
 /* An image ends: count the time for which the budget has allowed no interval. */

@@ -1,15 +1,22 @@
 /*
  * Which pages were touched: the marks that the processor sets in page tables, cleared by
- * /proc/PID/clear_refs and read as `Referenced' of /proc/PID/smaps. The collector does both
- * (runner/collector-touches.c); here is only whether they can be had. There are no samples.
+ * /proc/PID/clear_refs and read as `Referenced' of /proc/PID/smaps; and which were written, by
+ * userfaultfd. The collector does both (runner/collector-touches.c); here is only whether one of
+ * them can be had. There are no samples.
  */
+#include "pmu/sources/pages.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
+#include <linux/userfaultfd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,6 +25,8 @@
 
 #define N_PAGES	   8u
 #define LINE_BYTES 512
+
+#define USER_MODE_ONLY 1 /* linux/userfaultfd.h of 5.11 */
 
 static const char how_to_clear[] =
 	"mount /proc read-write, and Linux with CONFIG_PROC_PAGE_MONITOR";
@@ -72,13 +81,23 @@ static bool marks_work(size_t page_bytes)
 	return works;
 }
 
-static int probe(const struct access_source *source, const struct access_options *options,
-		 struct pmu_refusal *ret_refusal)
+int pages_userfaultfd_has(uint64_t feature)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	auto_close int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | USER_MODE_ONLY);
+
+	if (fd < 0)
+		return -errno;
+	/* Asked for nothing it answers with all that there is. */
+	if (ioctl(fd, UFFDIO_API, &api) < 0)
+		return -errno;
+	return api.features & feature ? 0 : -ENOTSUP;
+}
+
+int pages_probe_marks(struct pmu_refusal *ret_refusal)
 {
 	auto_close int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
 
-	(void)source;
-	(void)options;
 	if (fd >= 0 && marks_work((size_t)sysconf(_SC_PAGESIZE)))
 		return 0;
 	*ret_refusal = (struct pmu_refusal){ .error = fd < 0 ? ENOENT : ENOTSUP };
@@ -87,6 +106,19 @@ static int probe(const struct access_source *source, const struct access_options
 			: "the kernel does not mark pages that are touched");
 	snprintf(ret_refusal->fix, sizeof(ret_refusal->fix), "%s", how_to_clear);
 	return -ret_refusal->error;
+}
+
+/* Without marks it is written pages alone; the recording says what is missing. */
+static int probe(const struct access_source *source, const struct access_options *options,
+		 struct pmu_refusal *ret_refusal)
+{
+	int err = pages_probe_marks(ret_refusal);
+
+	(void)source;
+	(void)options;
+	if (err < 0 && prctl(PR_GET_SECCOMP) == 0 && pages_userfaultfd_has(PAGES_NOTES_WRITES) == 0)
+		return 0;
+	return err;
 }
 
 static int open_pages(const struct access_source *source, const struct access_options *options,

@@ -1,38 +1,24 @@
 /*
  * By which ways this kernel tells which pages are touched: each is tried on this process. The
- * recording takes clear_refs and userfaultfd-wp; the others are told for who wants to know what a
+ * recording takes clear_refs and userfaultfd-wp; the others are named for who wants to know what a
  * newer kernel, a setting or root would give.
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/userfaultfd.h>
+#include <glob.h>
 #include <stdio.h>
-#include <sys/ioctl.h>
-#include <sys/syscall.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
-#include "pmu/source.h"
+#include "common/io.h"
+#include "pmu/sources/pages.h"
 #include "runner/host/avail.h"
 
-/* linux/userfaultfd.h of 6.7, and of the kernel that is to have RWP. */
-#define USER_MODE_ONLY	  1
-#define FEATURE_WP_ASYNC  (UINT64_C(1) << 15)
-#define FEATURE_RWP_ASYNC (UINT64_C(1) << 18)
-
-/* Does userfaultfd have a feature? 0 or a negative errno; -ENOTSUP: it works, and has it not. */
-static int has_feature(uint64_t feature)
-{
-	struct uffdio_api api = { .api = UFFD_API };
-	auto_close int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | USER_MODE_ONLY);
-
-	if (fd < 0)
-		return -errno;
-	/* Asked for nothing it tells of all that there is. */
-	if (ioctl(fd, UFFDIO_API, &api) < 0)
-		return -errno;
-	return api.features & feature ? 0 : -ENOTSUP;
-}
+#define FEATURE_RWP_ASYNC (UINT64_C(1) << 18) /* of the kernel that is to have it */
+#define DAMON		  "/sys/kernel/mm/damon/admin/kdamonds/"
+#define MAX_DAMON_BYTES	  4096u
 
 static int can_open(const char *path, int flags)
 {
@@ -43,12 +29,12 @@ static int can_open(const char *path, int flags)
 
 static int try_rwp(void)
 {
-	return has_feature(FEATURE_RWP_ASYNC);
+	return pages_userfaultfd_has(FEATURE_RWP_ASYNC);
 }
 
 static int try_wp(void)
 {
-	return has_feature(FEATURE_WP_ASYNC);
+	return pages_userfaultfd_has(PAGES_NOTES_WRITES);
 }
 
 static int try_idle(void)
@@ -56,9 +42,22 @@ static int try_idle(void)
 	return can_open("/sys/kernel/mm/page_idle/bitmap", O_RDWR);
 }
 
+/*
+ * Can it watch a process? What a kernel can only a context says, and to make one would disturb
+ * others: without one that is there already it is not known, and believed.
+ */
 static int try_damon(void)
 {
-	return can_open("/sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds", O_RDWR);
+	int err = can_open(DAMON "nr_kdamonds", O_RDWR);
+	auto_free char *text = NULL;
+	glob_t found = { 0 };
+
+	if (err == 0 && glob(DAMON "*/contexts/*/avail_operations", 0, NULL, &found) == 0 &&
+	    io_read_file(found.gl_pathv[0], MAX_DAMON_BYTES, &text, NULL) == 0 &&
+	    !strstr(text, "vaddr"))
+		err = -ENOTSUP;
+	globfree(&found);
+	return err;
 }
 
 static const struct {
@@ -74,22 +73,22 @@ static const struct {
 	  "userfaultfd has no RWP_ASYNC", "a newer Linux (merged upstream in August 2026)",
 	  "allow userfaultfd in the container's seccomp profile" },
 	{ "userfaultfd-wp", try_wp,
-	  "each page that is written, exactly; what --source pages takes beside",
+	  "each page that is written, exactly; what --source pages takes beside, or alone",
 	  "userfaultfd has no WP_ASYNC", "Linux 6.7 with CONFIG_USERFAULTFD",
 	  "allow userfaultfd in the container's seccomp profile" },
 	{ "page-idle", try_idle, "idle marks of physical pages; memsight does not use them",
 	  "no /sys/kernel/mm/page_idle", "Linux with CONFIG_IDLE_PAGE_TRACKING",
 	  "root may open /sys/kernel/mm/page_idle/bitmap" },
 	{ "damon", try_damon, "accesses of regions, by sampling; memsight does not use it",
-	  "no /sys/kernel/mm/damon", "Linux with CONFIG_DAMON_SYSFS and CONFIG_DAMON_VADDR",
+	  "DAMON is not there, or watches physical memory only",
+	  "Linux with CONFIG_DAMON_SYSFS and CONFIG_DAMON_VADDR",
 	  "root may open /sys/kernel/mm/damon" },
 };
 
 static int give_marks(avail_sink sink, void *user)
 {
-	const struct access_source *source = pmu_source_find("pages");
 	struct pmu_refusal refusal = { 0 };
-	bool is_there = source->probe(source, NULL, &refusal) == 0;
+	bool is_there = pages_probe_marks(&refusal) == 0;
 
 	return sink(user,
 		    &(struct avail_item){

@@ -315,6 +315,27 @@ def a_child_in_the_memory_of_its_parent_clears_no_marks(edge):
 
 
 @case
+def pages_are_looked_at_on_demand(edge):
+    """By --pages there is one at the begin, and then each hour."""
+    trace = os.path.join(edge.folder, "asked.mst")
+    with subprocess.Popen([edge.memsight, "record", "-q", "-o", trace, "--source", "pages",
+                           "--pages", "1h", "--", "cat"], stdin=subprocess.PIPE) as recorder:
+        n_looks = 0
+        while n_looks < 10 and recorder.poll() is None:
+            done = subprocess.run([edge.memsight, "ctl", trace, "look"], capture_output=True,
+                                  check=False)
+            n_looks += done.returncode == 0
+        recorder.stdin.close()
+    run([edge.memsight, "analyze", "-o", trace + ".db", trace])
+    traced = Traced(trace + ".db", Outcome(["true"]))
+    edge.that(recorder.returncode == 0, f"the recorder ended with {recorder.returncode}")
+    found = traced.one("SELECT count(*) FROM page_snapshot WHERE reason = 'tick'")
+    edge.that(1 < found <= n_looks + 1, f"{found} looks at what is resident, {n_looks} asked for")
+    found = traced.one("SELECT count(*) FROM page_interval WHERE NOT is_end")
+    edge.that(0 < found <= n_looks, f"{found} intervals, {n_looks} asked for")
+
+
+@case
 def touches_of_a_fork_are_its_own(edge):
     traced = edge.compare([edge.victim("victim-pages"), "fork", "sleep"],
                           ["--source", "pages", "--pages", "50ms"])

@@ -259,13 +259,13 @@ def a_proc_that_hides_or_is_read_only_costs_what_it_hides(edge):
         if "mount" in outcome.stderr.decode(errors="replace"):
             skip(f"{name}: /proc cannot be mounted anew: {outcome.stderr}")
         edge.that(outcome.status == 0, f"{name}: {outcome.status} {outcome.messages}")
-        if name == "hidden":
-            found = re.search(r"memsight: 0x([0-9a-f]+)\n", outcome.messages)
-            run([edge.memsight, "analyze", "-o", trace + ".db", trace])
-            traced = Traced(trace + ".db", outcome)
-            check(edge, name, Writes(edge, trace, traced, int(found.group(1), 16)).known())
-        else:
+        found = re.search(r"memsight: 0x([0-9a-f]+)\n", outcome.messages)
+        run([edge.memsight, "analyze", "-o", trace + ".db", trace])
+        traced = Traced(trace + ".db", outcome)
+        check(edge, name, Writes(edge, trace, traced, int(found.group(1), 16)).known())
+        if name == "read-only":
             edge.that("mount /proc read-write" in outcome.messages, f"{name}: {outcome.messages}")
+            edge.that(traced.one("SELECT count(*) FROM page_interval") == 0, "nobody clears marks")
 
 
 if __name__ == "__main__":

@@ -26,6 +26,8 @@ enum kind {
 	FROM_FILE, /* private, of a file: the first half read, of that the first quarter written */
 	LOCKED,
 	CLOSED, /* all were written, then nobody may access them */
+	FREED, /* all were written, then the kernel may take them (MADV_FREE) */
+	IN_MEMFD, /* shared memory without a name in the file system, all written */
 	N_KINDS
 };
 
@@ -68,6 +70,19 @@ static int make_file(void)
 	return fd;
 }
 
+static uint8_t *map_memfd(void)
+{
+	size_t n_bytes = N_PAGES * page_bytes;
+	int fd = memfd_create("test-page-state", MFD_CLOEXEC);
+	void *memory = fd < 0 || ftruncate(fd, (off_t)n_bytes) < 0
+			       ? MAP_FAILED
+			       : mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (memory == MAP_FAILED)
+		_exit(95);
+	return memory;
+}
+
 static void make_pages(void *pointer)
 {
 	struct victim *own = pointer;
@@ -88,6 +103,10 @@ static void make_pages(void *pointer)
 		touch(own->memory[LOCKED], N_PAGES, 1);
 	touch(own->memory[CLOSED], N_PAGES, 1);
 	mprotect(own->memory[CLOSED], N_PAGES * page_bytes, PROT_NONE);
+	touch(own->memory[FREED], N_PAGES, 1);
+	madvise(own->memory[FREED], N_PAGES * page_bytes, MADV_FREE);
+	own->memory[IN_MEMFD] = map_memfd();
+	touch(own->memory[IN_MEMFD], N_PAGES, 1);
 	touch(child_shares, N_PAGES / 2, 1);
 	own->is_ready = 1;
 	pause();
@@ -171,6 +190,7 @@ START_TEST(pages_of_zeros_and_of_files_are_told_apart)
 	ck_assert_uint_eq(count(&state, FROM_FILE, is_of_file, TRACE_PAGE_PRESENT), N_PAGES / 8);
 	ck_assert_uint_ge(count(&state, FROM_FILE, is_of_file, is_of_file),
 			  N_PAGES / 2 - N_PAGES / 8);
+	ck_assert_uint_eq(count(&state, IN_MEMFD, is_of_file, is_of_file), N_PAGES);
 	page_state_finish(&state);
 }
 END_TEST
