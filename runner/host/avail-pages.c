@@ -13,7 +13,7 @@
 
 #include "common/cleanup.h"
 #include "common/io.h"
-#include "pmu/sources/pages.h"
+#include "pmu/page-marks.h"
 #include "runner/host/avail.h"
 
 #define FEATURE_RWP_ASYNC (UINT64_C(1) << 18) /* of the kernel that is to have it */

@@ -1,6 +1,7 @@
 #pragma once
 /*
- * What --source pages can have on this host, each tried on this process. Any thread; no state.
+ * What --source pages can have on this host, each tried on this process: marks that the processor
+ * sets in page tables, and what userfaultfd notes. Any thread; no state.
  */
 #include <stdint.h>
 
