@@ -8,6 +8,7 @@
 #include "analyze/input/input.h"
 #include "common/cleanup.h"
 #include "store/heatmap/heatmap.h"
+#include "store/selection/stretches.h"
 #include "store/query-value.h"
 #include "store/statement.h"
 
@@ -181,6 +182,8 @@ static int import_next(struct batch *batch, size_t i)
 	if (r > 0 && !told.result.is_skipped && !request->options.no_tiles) {
 		import_begin_phase(&request->options, "drawing pictures");
 		r = picture_write(batch->db, told.result.run_id);
+		if (r == 0)
+			r = stretches_write(batch->db, told.result.run_id, 0);
 	}
 	return r < 0 ? r : settle(batch, &told);
 }

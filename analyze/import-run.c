@@ -58,9 +58,9 @@ int import_drop_rows(struct db *db, int64_t run_id)
 	/* Lines of cache name their blocks by the rows that go; pictures are made of such rows. */
 	static const char names_sql[] =
 		"SELECT column1 FROM (VALUES ('allocation'), ('mapping_event'), ('sample'),"
-		" ('touch'), ('shared_line'), ('band'), ('site_curve'), ('timeline_level'),"
-		" ('picture'), ('picture_category'), ('picture_part'), ('picture_data'),"
-		" ('picture_tile'))";
+		" ('touch'), ('shared_line'), ('stretch'), ('band'), ('site_curve'),"
+		" ('timeline_level'), ('picture'), ('picture_category'), ('picture_part'),"
+		" ('picture_data'), ('picture_tile'))";
 	int r = delete_from_each(db, names_sql, run_id);
 
 	if (r == 0)

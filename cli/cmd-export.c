@@ -16,7 +16,7 @@
 #include "common/cleanup.h"
 #include "report/export/anonymise.h"
 #include "report/export/export.h"
-#include "report/selection/selection.h"
+#include "store/selection/selection.h"
 #include "store/query-value.h"
 #include "store/statement.h"
 
@@ -144,6 +144,7 @@ static int select_part(struct db *handle, const struct option_set *options,
 
 	if (status != CMD_DONE)
 		return status;
+	selection.wants = SELECTION_TIMELINE;
 	*ret_run_id = runs[0];
 	if (selection.n_runs > 1)
 		return cmd_usage("export: one run at a time: --run names it");

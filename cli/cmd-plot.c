@@ -15,7 +15,7 @@
 #include "common/text-stream.h"
 #include "report/plot/plot.h"
 #include "report/report.h"
-#include "report/selection/selection.h"
+#include "store/selection/selection.h"
 #include "store/query-value.h"
 #include "store/statement.h"
 
@@ -315,6 +315,7 @@ static int draw(struct job *job)
 /* A timeline of a part is counted anew from the rows, as reports do it. */
 static int plot_part(struct job *job)
 {
+	job->selection.wants = SELECTION_TIMELINE;
 	if (job->request.kind == PLOT_TIMELINE && selection_is_part(&job->selection)) {
 		int r = selection_apply(job->db, &job->selection);
 		if (r == -ENOMEM)

@@ -204,7 +204,7 @@ static int write_selected(struct job *job)
 		status = check_rows(job);
 	if (status != CMD_DONE)
 		return status;
-	job->selection.wants_lines = job->report->wants_lines;
+	job->selection.wants = job->report->wants;
 	if (selection_is_part(&job->selection) && !narrows_by_itself(job->report)) {
 		int r = selection_apply(job->db, &job->selection);
 		if (r == -ENOMEM)

@@ -9,7 +9,7 @@
 #include "common/human-number.h"
 #include "report/chart/heatmap-request.h"
 #include "report/chart/palette.h"
-#include "report/selection/selection.h"
+#include "store/selection/selection.h"
 #include "store/statement.h"
 
 /* Cells of csv and json, where --cells does not say. */

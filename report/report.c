@@ -442,6 +442,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "timeline",
+		.wants = SELECTION_TIMELINE,
 		.counts_blocks = true,
 		.scope = REPORT_OF_PART,
 		.title = "Live bytes over time",
@@ -540,7 +541,7 @@ const struct report reports[] = {
 	},
 	{
 		.name = "sharing",
-		.wants_lines = true,
+		.wants = SELECTION_LINES,
 		.needs_rows = true,
 		.is_sampled = true,
 		.scope = REPORT_OF_PART,

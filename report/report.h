@@ -12,7 +12,7 @@
 
 #include "report/callgraph/needs.h"
 #include "report/callgraph/profile.h"
-#include "report/selection/selection.h"
+#include "store/selection/selection.h"
 #include "report/text/site-name.h"
 #include "report/text/table.h"
 
@@ -67,7 +67,7 @@ struct report {
 	bool counts_blocks; /* ... or bytes in them: that they are estimates is told, if they are */
 	bool is_sampled; /* shows shares of samples: what of them was lost is told */
 	bool has_lines; /* functions and lines: what debug information would add is told */
-	bool wants_lines; /* as selection.wants_lines */
+	unsigned wants; /* as selection.wants */
 	bool needs_rows; /* a run of which the totals only are there does not do */
 	/*
 	 * How many rows text has without :limit, where counting those of the query takes long;

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "report/selection/selection.h"
+#include "store/selection/selection.h"
 
 /* clang-format off */
 #define SHOWN \

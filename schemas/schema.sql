@@ -1125,6 +1125,19 @@ CREATE TABLE timeline (
     PRIMARY KEY (run_id, time_ns)
 ) WITHOUT ROWID;
 
+-- Aggregate: sums of a stretch of the run, for reports of a span of time, which count rows at its
+-- edges only. 64 stretches at most, of about as many blocks and samples; none of a short run, and
+-- of one whose blocks were picked. *Which stretches of the run have as many blocks and samples?*
+CREATE TABLE stretch (
+    run_id   INTEGER NOT NULL, -- `run.id`
+    from_ns  INTEGER NOT NULL, -- [ns] its begin, since the run's start
+    to_ns    INTEGER NOT NULL, -- [ns] its end, where the next one begins; the last one: 2^63 - 1
+    blocks   BLOB NOT NULL,    -- sums of blocks: `store/totals/sums.c`
+    touches  BLOB,             -- sums of samples and touches; NULL: they do not add up, for there
+                               -- are samples of CPU time
+    PRIMARY KEY (run_id, from_ns)
+) WITHOUT ROWID;
+
 -- ## Pictures of time x address
 --
 -- What the web view, `report --heatmap` and `memsight plot` draw from, so that a picture costs what

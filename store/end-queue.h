@@ -16,8 +16,9 @@ struct block_end {
 	uint32_t is_freed : 1;
 	uint32_t next; /* number, of the list; 0: none */
 	double weight; /* block-weight.h; up to 1: it stands for itself alone */
+	uint32_t killer; /* thread.id that freed it; 0: nobody known */
 };
-_Static_assert(sizeof(struct block_end) == 32, "many wait");
+_Static_assert(sizeof(struct block_end) == 40, "many wait");
 
 #define END_BUCKETS 256u /* of a stretch */
 

@@ -79,6 +79,7 @@ struct samples {
 	const struct scan_rows *rows; /* at hand; NULL: none yet */
 	uint32_t next; /* row of them */
 	sqlite3_stmt *details; /* NULL: there are none any more */
+	bool has_begun; /* with the details */
 	sqlite3_stmt *one; /* a sample by its id: of touches out of order */
 	int64_t last; /* sample that was read; INT64_MAX: all were */
 	int64_t detail; /* sample of the details' row */
@@ -128,7 +129,6 @@ static int open_samples(sqlite3 *db, int64_t run_id, struct samples *samples, in
 	if (r < 0)
 		return r;
 	statement_integer(samples->details, 1, run_id);
-	statement_integer(samples->details, 2, *ret_low);
 	statement_integer(samples->details, 3, *ret_high);
 	return statement_prepare(
 		db,
@@ -140,6 +140,10 @@ static int open_samples(sqlite3 *db, int64_t run_id, struct samples *samples, in
 
 static int read_detail(struct samples *samples, struct picture_row_sample *sample)
 {
+	/* They take longer than all else: only of what is wanted. */
+	if (!samples->has_begun)
+		statement_integer(samples->details, 2, sample->id);
+	samples->has_begun = true;
 	while (samples->details && samples->detail < sample->id) {
 		int r = statement_step(samples->details);
 		if (r < 0)
@@ -176,6 +180,7 @@ static struct picture_row_sample *keep_sample(struct samples *samples, const int
 
 static int read_next(struct samples *samples)
 {
+	const struct picture_touch_visitor *visitor = samples->visitor;
 	int64_t values[SAMPLE_STACK + 1];
 
 	if (!samples->rows || samples->next == samples->rows->n) {
@@ -191,10 +196,10 @@ static int read_next(struct samples *samples)
 	samples->next++;
 	struct picture_row_sample *sample = keep_sample(samples, values);
 	samples->last = sample->id;
+	if (sample->time_ns < visitor->from_ns || sample->time_ns > visitor->to_ns)
+		return 0;
 	int r = read_detail(samples, sample);
-	if (r < 0 || !samples->visitor->sample)
-		return r;
-	return samples->visitor->sample(samples->visitor->context, sample);
+	return r < 0 || !visitor->sample ? r : visitor->sample(visitor->context, sample);
 }
 
 /* One that has been left behind; 0: there is none. */

@@ -8,7 +8,7 @@
 
 #include "common/cleanup.h"
 #include "report/report.h"
-#include "report/selection/selection.h"
+#include "store/selection/selection.h"
 #include "store/compact/virtual-table.h"
 #include "store/database.h"
 #include "store/heatmap/heatmap.h"
@@ -123,7 +123,7 @@ static int count(struct view_context *context, struct view_part *part)
 		.n_runs = 1,
 		.from_ns = part->span.from_ns,
 		.to_ns = part->span.to_ns,
-		.wants_lines = part->span.has_lines,
+		.wants = part->span.wants,
 	};
 	const char *path = sqlite3_db_filename(db_handle(context->db), "main");
 	int r = view_context_connect(context, path, &part->names, &part->db);
@@ -142,7 +142,7 @@ static int count(struct view_context *context, struct view_part *part)
 static bool holds(const struct view_span *part, const struct view_span *wanted)
 {
 	return part->run_id == wanted->run_id && part->from_ns == wanted->from_ns &&
-	       part->to_ns == wanted->to_ns && part->has_lines >= wanted->has_lines;
+	       part->to_ns == wanted->to_ns && !(wanted->wants & ~part->wants);
 }
 
 int view_part_take(struct view_context *context, const struct view_span *span)

@@ -29,7 +29,7 @@ struct view_limits {
 };
 
 /*
- * A part of a run, from one time to another, counted anew (report/selection/selection.h) into a
+ * A part of a run, from one time to another, counted anew (store/selection/selection.h) into a
  * connection of its own. Counting takes long, so the last part is kept for the questions that
  * follow. One thread at a time.
  */
@@ -37,7 +37,7 @@ struct view_span {
 	int64_t run_id;
 	int64_t from_ns; /* since the run's start */
 	int64_t to_ns; /* not included; INT64_MAX: the end */
-	int64_t has_lines; /* with shared_line, which takes memory for each access */
+	unsigned wants; /* as selection.wants */
 };
 
 struct view_part {

@@ -1,6 +1,6 @@
 #pragma once
 #include "cli/options/option.h"
-#include "report/selection/selection.h"
+#include "store/selection/selection.h"
 
 struct sqlite3;
 

@@ -29,20 +29,22 @@ struct site_ends tally_ends_of(const struct tally_ends *ends, size_t site)
 	return site < ends->n_sites ? ends->sites[site] : nothing;
 }
 
-static void count_thread(struct tally_ends *ends, const struct tally_end *end,
-			 const struct block_weight *weight)
+static void count_killer(struct tally_ends *ends, int64_t killer, const struct block_weight *weight)
 {
-	struct thread_total *killer =
-		end->freed_thread_row == ROWS_NULL
-			? NULL
-			: thread_totals_at(&ends->threads, end->freed_thread_row);
-	bool is_foreign = killer && end->freed_thread_row != end->thread_row;
+	struct thread_total *thread = thread_totals_at(&ends->threads, killer);
 
-	if (killer && !end->is_left)
-		killer->n_frees += weight->n;
-	/* After the killer: the array may have moved. */
+	if (thread)
+		thread->n_frees += weight->n;
+}
+
+static void count_owner(struct tally_ends *ends, const struct tally_end *end,
+			const struct block_weight *weight)
+{
 	struct thread_total *owner = thread_totals_at(&ends->threads, end->thread_row);
-	if (!owner || end->is_carried)
+	bool is_foreign =
+		end->freed_thread_row != ROWS_NULL && end->freed_thread_row != end->thread_row;
+
+	if (!owner)
 		return;
 	owner->n_blocks += weight->n;
 	owner->bytes += weight->bytes;
@@ -91,21 +93,69 @@ static void count_block(struct tally_ends *ends, struct site_ends *site,
 	ends->live_bytes += weight->bytes;
 }
 
-int tally_ends_add(struct tally_ends *ends, const struct tally_end *end)
+/* Sums of many products: unsigned, for damaged rows may say anything. */
+static void add_time(struct site_ends *site, uint64_t bytes, int64_t time_ns)
 {
-	int64_t first_ns = end->is_carried ? 0 : end->allocated_ns;
+	site->byte_ns += (unsigned __int128)bytes * (unsigned __int128)(__int128)time_ns;
+}
+
+static void begin_at(struct site_ends *site, int64_t time_ns)
+{
+	site->first_ns = time_ns < site->first_ns ? time_ns : site->first_ns;
+}
+
+static void end_at(struct site_ends *site, int64_t time_ns)
+{
+	site->last_ns = time_ns > site->last_ns ? time_ns : site->last_ns;
+}
+
+int tally_ends_born(struct tally_ends *ends, const struct tally_end *end)
+{
 	int r = end->site < ends->n_sites ? 0 : make_site(ends, end->site);
 
 	if (r < 0)
 		return r;
 	const struct block_weight weight = block_weigh(end->weight, end->size);
-	struct site_ends *site = &ends->sites[end->site];
-	site->byte_seconds +=
-		(double)weight.bytes * ((double)end->time_ns - (double)end->allocated_ns) / 1e9;
-	site->first_ns = first_ns < site->first_ns ? first_ns : site->first_ns;
-	site->last_ns = end->time_ns > site->last_ns ? end->time_ns : site->last_ns;
-	count_thread(ends, end, &weight);
-	if (!end->is_carried)
-		count_block(ends, site, end, &weight);
+	count_owner(ends, end, &weight);
+	count_block(ends, &ends->sites[end->site], end, &weight);
 	return 0;
+}
+
+int tally_ends_live(struct tally_ends *ends, uint32_t site, uint64_t bytes, int64_t time_ns)
+{
+	int r = site < ends->n_sites ? 0 : make_site(ends, site);
+
+	if (r < 0)
+		return r;
+	begin_at(&ends->sites[site], time_ns);
+	ends->sites[site].byte_ns -=
+		(unsigned __int128)bytes * (unsigned __int128)(__int128)time_ns;
+	return 0;
+}
+
+void tally_ends_end(struct tally_ends *ends, uint32_t site, const struct block_weight *weight,
+		    int64_t time_ns, int64_t killer)
+{
+	tally_ends_left(ends, site, weight->bytes, time_ns);
+	if (killer)
+		count_killer(ends, killer, weight);
+}
+
+void tally_ends_left(struct tally_ends *ends, uint32_t site, uint64_t bytes, int64_t time_ns)
+{
+	end_at(&ends->sites[site], time_ns);
+	add_time(&ends->sites[site], bytes, time_ns);
+}
+
+int tally_ends_add(struct tally_ends *ends, const struct tally_end *end)
+{
+	const struct block_weight weight = block_weigh(end->weight, end->size);
+	int r = tally_ends_live(ends, end->site, weight.bytes, end->allocated_ns);
+
+	if (r == 0)
+		r = tally_ends_born(ends, end);
+	if (r == 0)
+		tally_ends_end(ends, end->site, &weight, end->time_ns,
+			       end->freed_thread_row == ROWS_NULL ? 0 : end->freed_thread_row);
+	return r;
 }

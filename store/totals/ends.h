@@ -11,7 +11,7 @@
 
 /* Of one call site. Numbers of blocks are not whole where blocks were picked. */
 struct site_ends {
-	double n_blocks; /* allocated by this site, but for those that are carried */
+	double n_blocks; /* allocated by this site */
 	uint64_t bytes;
 	double n_frees;
 	uint64_t unfreed_bytes; /* of blocks that nobody freed */
@@ -25,7 +25,7 @@ struct site_ends {
 	double unfreed_variance; /* of unfreed_bytes */
 	int64_t first_ns; /* INT64_MAX: no block */
 	int64_t last_ns; /* INT64_MIN: no block */
-	double byte_seconds;
+	unsigned __int128 byte_ns; /* bytes times how long they were there; exact */
 };
 
 /* In cache lines of its own: another thread writes what stands beside it. */
@@ -35,7 +35,7 @@ struct tally_ends {
 	size_t n_sites_allocated;
 	struct thread_totals threads; /* threads.first_row: set by the owner */
 	struct histogram histogram;
-	double allocations; /* but for those that are carried */
+	double allocations; /* blocks that were born */
 	uint64_t bytes;
 	double frees;
 	double temporary;
@@ -57,8 +57,6 @@ struct tally_end {
 	int64_t freed_thread_row; /* that freed; ROWS_NULL: nobody */
 	uint32_t site;
 	uint8_t is_freed;
-	uint8_t is_left; /* the trace ended, its process did not: it stays live */
-	uint8_t is_carried; /* see tally_carry() */
 	uint8_t is_temporary; /* freed by the next event of the thread that allocated it */
 	uint8_t is_reallocated; /* realloc ended it */
 	uint8_t is_replaced; /* not freed: its process became another program */
@@ -71,6 +69,17 @@ void tally_ends_finish(struct tally_ends *ends);
  * the block still there. Returns 0 or -ENOMEM.
  */
 int tally_ends_add(struct tally_ends *ends, const struct tally_end *end);
+
+/*
+ * The same in steps, for who meets begins and ends in their order: what counts when a block is
+ * born, that it is live from a time on, that it ends then (killer: thread.id that freed it; 0:
+ * nobody), and what is live in the end. Returns 0 or -ENOMEM.
+ */
+int tally_ends_born(struct tally_ends *ends, const struct tally_end *end);
+int tally_ends_live(struct tally_ends *ends, uint32_t site, uint64_t bytes, int64_t time_ns);
+void tally_ends_end(struct tally_ends *ends, uint32_t site, const struct block_weight *weight,
+		    int64_t time_ns, int64_t killer);
+void tally_ends_left(struct tally_ends *ends, uint32_t site, uint64_t bytes, int64_t time_ns);
 
 /* What has ended of a site: of one without any, nothing. */
 struct site_ends tally_ends_of(const struct tally_ends *ends, size_t site);

@@ -12,7 +12,7 @@ void object_totals_finish(struct object_totals *totals)
 {
 	key_map_finish(&totals->numbers);
 	free(totals->items);
-	totals->items = NULL;
+	*totals = (struct object_totals){ 0 };
 }
 
 static int add_item(struct object_totals *totals, int64_t kind, int64_t id)

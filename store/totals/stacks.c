@@ -25,16 +25,25 @@ static int add_item(struct stack_totals *totals, enum source_measures measures, 
 	return r;
 }
 
+int stack_totals_at(struct stack_totals *totals, enum source_measures measures, int64_t stack_id,
+		    struct stack_total **ret_item)
+{
+	uint64_t number = key_map_get(&totals->numbers, (uint64_t)stack_id, measures);
+	int r = number ? 0 : add_item(totals, measures, stack_id);
+
+	if (r == 0)
+		*ret_item = &totals->items[number ? number - 1 : totals->n - 1];
+	return r;
+}
+
 int stack_totals_add(struct stack_totals *totals, enum source_measures measures, int64_t stack_id,
 		     int64_t weight)
 {
-	if (stack_id == 0)
-		return 0;
-	uint64_t number = key_map_get(&totals->numbers, (uint64_t)stack_id, measures);
-	int r = number ? 0 : add_item(totals, measures, stack_id);
-	if (r < 0)
+	struct stack_total *item;
+	int r = stack_id ? stack_totals_at(totals, measures, stack_id, &item) : 0;
+
+	if (r < 0 || stack_id == 0)
 		return r;
-	struct stack_total *item = &totals->items[number ? number - 1 : totals->n - 1];
 	item->n++;
 	/* Unsigned: a damaged weight may be anything. */
 	item->weight = (int64_t)((uint64_t)item->weight + (uint64_t)weight);

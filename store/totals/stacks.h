@@ -31,5 +31,9 @@ void stack_totals_finish(struct stack_totals *totals);
 int stack_totals_add(struct stack_totals *totals, enum source_measures measures, int64_t stack_id,
 		     int64_t weight);
 
+/* The sums of a stack; valid until the next call. Returns 0 or -ENOMEM. */
+int stack_totals_at(struct stack_totals *totals, enum source_measures measures, int64_t stack_id,
+		    struct stack_total **ret_item);
+
 /* Write the rows of a run. Returns 0 or a negative errno. */
 int stack_totals_write(const struct stack_totals *totals, struct db *db, int64_t run_id);

@@ -67,11 +67,7 @@ int tally_site(struct tally *tally, int64_t stack_id, uint32_t *ret_site)
 	return r;
 }
 
-/*
- * Who is live at the run's peak, without a look at every site whenever the peak rises: a site that
- * changes keeps what it had at the last peak, one that does not still has it.
- */
-static void keep_peak(const struct tally *tally, struct tally_site *site)
+void tally_keep_peak(const struct tally *tally, struct tally_site *site)
 {
 	if (site->kept == tally->n_peaks)
 		return;
@@ -84,7 +80,7 @@ static void keep_peak(const struct tally *tally, struct tally_site *site)
 static void add_live(struct tally *tally, struct tally_site *site,
 		     const struct block_weight *weight, int64_t time_ns)
 {
-	keep_peak(tally, site);
+	tally_keep_peak(tally, site);
 	site->n_live += weight->n;
 	site->live_bytes += weight->bytes;
 	site->live_variance += weight->variance;
@@ -119,7 +115,7 @@ void tally_carry(struct tally *tally, uint32_t site, const struct block_weight *
 static void take_live(struct tally *tally, struct tally_site *site,
 		      const struct block_weight *weight)
 {
-	keep_peak(tally, site);
+	tally_keep_peak(tally, site);
 	site->n_live -= weight->n;
 	site->live_bytes -= weight->bytes;
 	site->live_variance -= weight->variance;
@@ -127,11 +123,32 @@ static void take_live(struct tally *tally, struct tally_site *site,
 	tally->live_variance -= weight->variance;
 }
 
+void tally_return(struct tally *tally, uint32_t number, const struct block_weight *weight)
+{
+	struct tally_site *site = &tally->sites[number];
+
+	tally_keep_peak(tally, site);
+	site->n_live += weight->n;
+	site->live_bytes += weight->bytes;
+	site->live_variance += weight->variance;
+	tally->live_bytes += weight->bytes;
+	tally->live_variance += weight->variance;
+}
+
+void tally_settle_live(struct tally *tally, int64_t time_ns)
+{
+	for (size_t i = 1; i < tally->n_sites; i++) {
+		const struct tally_site *site = &tally->sites[i];
+		if (site->n_live > NO_BLOCK)
+			tally_ends_left(&tally->ends, (uint32_t)i, site->live_bytes, time_ns);
+	}
+}
+
 void tally_leave(struct tally *tally)
 {
 	for (size_t i = 1; i < tally->n_sites; i++) {
 		struct tally_site *site = &tally->sites[i];
-		keep_peak(tally, site);
+		tally_keep_peak(tally, site);
 		tally->live_bytes -= site->live_bytes;
 		site->live_bytes = 0;
 		site->n_live = site->live_variance = 0;
@@ -220,7 +237,7 @@ static int write_site(struct tally *tally, size_t number, sqlite3_stmt *statemen
 	uint64_t peak_bytes;
 	int64_t peak_ns;
 
-	keep_peak(tally, site);
+	tally_keep_peak(tally, site);
 	find_peak(tally, site, &peak_bytes, &peak_ns);
 	const struct site_ends ends = tally_ends_of(&tally->ends, number);
 	const struct share_sum *time = &site->shares.of[SHARE_TIME];
@@ -243,7 +260,7 @@ static int write_site(struct tally *tally, size_t number, sqlite3_stmt *statemen
 	bind_integers(statement, integers, 13);
 	if (ends.n_picked > 0) /* whether the next event was another allocation is not known */
 		sqlite3_bind_null(statement, 12);
-	statement_real(statement, 14, ends.byte_seconds);
+	statement_real(statement, 14, (double)(__int128)ends.byte_ns / 1e9);
 	statement_real(statement, 15, time->n);
 	statement_real(statement, 16, time->n_sq);
 	statement_real(statement, 17, time->time);
@@ -364,7 +381,7 @@ static int write_totals(const struct tally *tally, struct db *db, int64_t run_id
 
 static int write_others(struct tally *tally, struct db *db, int64_t run_id)
 {
-	int r = timeline_write(&tally->timeline, db, run_id);
+	int r = tally->has_no_timeline ? 0 : timeline_write(&tally->timeline, db, run_id);
 
 	if (r == 0)
 		r = histogram_write(&tally->ends.histogram, db, run_id);

@@ -108,6 +108,7 @@ struct tally {
 	double unsampled; /* tally_unsampled(), while it is written */
 	struct alignment alignment;
 	uint8_t has_no_lines; /* they are counted by themselves */
+	uint8_t has_no_timeline; /* none is written */
 };
 
 /* first_thread: no thread has a row below it. Returns 0 or -ENOMEM. */
@@ -132,8 +133,24 @@ void tally_free(struct tally *tally, uint32_t site, const struct block_weight *w
  */
 void tally_carry(struct tally *tally, uint32_t site, const struct block_weight *weight);
 
-/* A run ends, others follow: what is live by then is so no more. */
+/*
+ * All blocks that ended by a time have done so: what is live then has been so until then, for the
+ * sums that tally_ends_end() adds up.
+ */
+void tally_settle_live(struct tally *tally, int64_t time_ns);
+
+/*
+ * What is live is so no more: a run ends and others follow, or what comes is known otherwise. Then
+ * blocks that are still there return, and make no peak by that.
+ */
 void tally_leave(struct tally *tally);
+void tally_return(struct tally *tally, uint32_t site, const struct block_weight *weight);
+
+/*
+ * Who is live at the run's peak, without a look at every site whenever the peak rises: a site that
+ * changes keeps what it had at the last peak, one that does not still has it. Before it changes.
+ */
+void tally_keep_peak(const struct tally *tally, struct tally_site *site);
 
 /*
  * Touches of any owner: each into the sums that it belongs to. Those of one sample must follow each

@@ -36,9 +36,10 @@ MAY_INCLUDE = {
     "store": "common trace store/compact",
     "store/columns": "trace",
     "store/compact": "common trace store store/columns",
-    "store/totals": "common perf store",
+    "store/totals": "common perf store store/columns",
     "store/heatmap": "common store store/columns store/totals",
-    "store/summaries": "common store store/columns store/heatmap",
+    "store/selection": "common store store/columns store/compact store/totals",
+    "store/summaries": "common store store/columns store/heatmap store/selection",
     "analyze/symbols": "common",
     "analyze/archive": "common trace perf analyze/symbols",
     "analyze/input": "common trace analyze/input/heimdallr",
@@ -55,17 +56,16 @@ MAY_INCLUDE = {
     "analyze": "common trace decode store store/* analyze/*",
     "report/text": "common perf store",
     "report/callgraph": "common store report/text",
-    "report/selection": "common store store/* report/callgraph",
     "report/chart": "common store store/heatmap store/summaries report/text",
-    "report": "common store store/heatmap report/callgraph report/chart report/selection "
+    "report": "common store store/heatmap report/callgraph report/chart store/selection "
               "report/text",
     "report/check": "common store report report/callgraph report/diff report/text",
     "report/diff": "common store report report/callgraph report/text",
     "report/export": "common store report/callgraph report/text",
     "report/plot": "common store report report/callgraph report/chart report/text",
-    "view": "common store store/compact store/heatmap report report/selection report/text",
+    "view": "common store store/compact store/heatmap report store/selection report/text",
     "view/answers": "common store store/columns store/compact store/heatmap report "
-                    "report/callgraph report/diff report/selection report/text view",
+                    "report/callgraph report/diff store/selection report/text view",
     "view/server": "common store store/heatmap report/text view view/answers",
     "cli": "common trace runner runner/* series store store/* analyze analyze/* report report/* "
            "view view/server cli/options cli/top",

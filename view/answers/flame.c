@@ -361,7 +361,7 @@ int view_flame(struct view_question *question)
 	const struct paths_options options = {
 		.fold = view_value(question, VIEW_FULL, 0) ? PATHS_WHOLE : PATHS_ASKED,
 	};
-	int r = view_take_part(question, false);
+	int r = view_take_part(question, 0);
 
 	if (r == 0)
 		r = find_metric(question, &metric);

@@ -36,10 +36,10 @@ int view_stack(struct view_question *question, int64_t stack_id);
 
 /*
  * Where a span of time was asked for (from, to) that is not the whole run, answer from that part of
- * it: the aggregates of question->db are those of the part; shared_line only where wants_lines.
- * Returns 0 or a negative errno.
+ * it: the aggregates of question->db are those of the part; wants: as selection.wants. Returns 0 or
+ * a negative errno.
  */
-int view_take_part(struct view_question *question, bool wants_lines);
+int view_take_part(struct view_question *question, unsigned wants);
 
 /* The span of time that was asked for; of the whole run: from 0 to INT64_MAX. */
 struct view_span view_span_asked(struct view_question *question);

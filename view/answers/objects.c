@@ -142,7 +142,7 @@ int view_objects(struct view_question *question)
 	int r = find_sort(question, &order);
 
 	if (r == 0)
-		r = view_take_part(question, false);
+		r = view_take_part(question, 0);
 	if (r == 0)
 		r = prepare_rows(question, order, &stmt);
 	json_open(&question->json, '{');

@@ -24,11 +24,11 @@ struct view_span view_span_asked(struct view_question *question)
 	return span;
 }
 
-int view_take_part(struct view_question *question, bool wants_lines)
+int view_take_part(struct view_question *question, unsigned wants)
 {
 	struct view_span span = view_span_asked(question);
 
-	span.has_lines = wants_lines;
+	span.wants = wants;
 	if (span.from_ns == 0 && span.to_ns == INT64_MAX)
 		return 0;
 	if (span.to_ns <= span.from_ns)

@@ -7,7 +7,7 @@
 #include "common/cleanup.h"
 #include "common/text-stream.h"
 #include "report/report.h"
-#include "report/selection/selection.h"
+#include "store/selection/selection.h"
 #include "store/query-value.h"
 #include "store/statement.h"
 
@@ -119,7 +119,7 @@ int view_report(struct view_question *question)
 
 	question->context->names |= REPORT_NAMES_LINKED; /* those of a part are taken with it */
 	if (r == 0 && report->scope != REPORT_OF_RUN && report->scope != REPORT_OF_SPAN)
-		r = view_take_part(question, report->wants_lines);
+		r = view_take_part(question, report->wants);
 	if (r < 0)
 		return r;
 	const struct view_span span = view_span_asked(question);

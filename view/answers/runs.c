@@ -124,7 +124,7 @@ int view_run(struct view_question *question)
 		{ view_columns, "threads", threads_sql },
 	};
 
-	int r = view_take_part(question, false);
+	int r = view_take_part(question, 0);
 	if (r < 0)
 		return r;
 	json_open(&question->json, '{');

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/selection/selection.h"
+#include "store/selection/selection.h"
 #include "tests/support/suite.h"
 #include "tests/unit/analyze/fixtures/report-db.h"
 

@@ -10,10 +10,11 @@
 
 #include "analyze/live/owners.h"
 #include "common/cleanup.h"
-#include "report/selection/selection.h"
 #include "schemas/trace-format.h"
 #include "store/compact/scan.h"
 #include "store/database-internal.h"
+#include "store/selection/selection.h"
+#include "store/selection/stretches.h"
 #include "store/statement.h"
 #include "tests/unit/analyze/fixtures/check-db.h"
 #include "tests/unit/analyze/fixtures/chunk-rows.h"
@@ -29,6 +30,7 @@ struct world {
 	struct db db;
 	size_t n_blocks;
 	size_t n_samples;
+	bool has_time; /* samples of CPU time */
 };
 
 static uint32_t below(struct world *world, uint32_t n)
@@ -166,7 +168,8 @@ static void add_samples(struct world *world)
 			       " node) VALUES(?, 1, ?, ?)");
 
 	for (size_t i = 0; i < world->n_samples; i++) {
-		int64_t id = 50 + (int64_t)i, source = 1 + below(world, 4);
+		int64_t id = 50 + (int64_t)i,
+			source = world->has_time ? 1 + below(world, 4) : 2 + below(world, 3);
 		int64_t time_ns = (int64_t)(i * DURATION_NS / world->n_samples);
 		if (below(world, 5) == 0) /* nearly in order */
 			time_ns -= time_ns > 300 ? below(world, 300) : 0;
@@ -185,9 +188,10 @@ static void add_samples(struct world *world)
 
 static void make(struct world *world, uint64_t seed, size_t n_blocks, size_t n_samples)
 {
-	*world = (struct world){ .random = { seed }, .n_blocks = n_blocks, .n_samples = n_samples };
+	*world = (struct world){ { seed }, .n_blocks = n_blocks, .n_samples = n_samples };
+	world->has_time = seed % 4 != 3;
 	world->db = (struct db){ .handle = memory_db_open(), .lock_fd = -1 };
-	run_sql(world, "BEGIN");
+	run_sql(world, "PRAGMA temp_store = MEMORY; BEGIN");
 	run_sql(world, world_sql);
 	add_blocks(world);
 	add_samples(world);
@@ -323,7 +327,10 @@ static void check_scans(struct world *world)
 
 /* ---- Against SQL ---- */
 
-/* Blocks as the selection sees them; the rest asks what is live when each of them is born. */
+/*
+ * Blocks as the selection sees them, and what is live when each of them is born: the sum of all
+ * changes before it. What was there when the time begins is there before anything ends.
+ */
 static const char blocks_sql[] =
 	"DROP TABLE IF EXISTS temp.b;"
 	" CREATE TEMP TABLE b AS SELECT allocation.id, thread_id, coalesce(stack_id, 0) AS site,"
@@ -333,8 +340,10 @@ static const char blocks_sql[] =
 	" WHERE allocated_ns < %lld AND e >= %lld AND (%lld = 0 OR pid = %lld) AND (%lld = 0"
 	" OR thread_id IN (SELECT id FROM main.thread WHERE tid = %lld));"
 	"DROP TABLE IF EXISTS temp.l;"
-	" CREATE TEMP TABLE l AS SELECT b.id, b.t, b.old, (SELECT sum(a.size)"
-	" FROM b AS a WHERE a.id <= b.id AND (a.id = b.id OR b.old OR a.e > b.t)) AS live FROM b";
+	" CREATE TEMP TABLE l AS SELECT id, t, old, live FROM (SELECT id, t, old, is_end,"
+	" sum(change) OVER (ORDER BY at, id, is_end ROWS UNBOUNDED PRECEDING) AS live FROM"
+	" (SELECT id, t, old, iif(old, -1, t) AS at, 0 AS is_end, size AS change FROM b"
+	" UNION ALL SELECT id, t, old, e, 1, -size FROM b)) WHERE NOT is_end";
 
 /* Each gives no row. %lld: the end of the time that there is. */
 static const char *const block_checks[] = {
@@ -407,9 +416,8 @@ static void check_sums(struct world *world, const struct selection *selection, c
 	check_none(world, text, what);
 }
 
-/* ---- Against the same from other rows ---- */
+/* ---- Against the same from other rows, to the last digit ---- */
 
-/* To the last digit. */
 static void check_row(sqlite3_stmt *found, sqlite3_stmt *expected, const char *what)
 {
 	for (int i = 0; i < sqlite3_column_count(expected); i++) {
@@ -420,18 +428,34 @@ static void check_row(sqlite3_stmt *found, sqlite3_stmt *expected, const char *w
 	}
 }
 
-static void check_lines_again(struct world *world)
+/* The rows of a table, in an order of them, beside those that were kept of it. */
+static void check_again(struct world *world, const char *table, const char *order, const char *what)
 {
-	sqlite3_stmt *found = prepare(world, "SELECT * FROM shared_line ORDER BY 2, 3");
-	sqlite3_stmt *expected = prepare(world, "SELECT * FROM kept_line ORDER BY 2, 3");
+	char text[200];
+
+	snprintf(text, sizeof(text), "SELECT * FROM temp.%s ORDER BY %s", table, order);
+	sqlite3_stmt *found = prepare(world, text);
+	snprintf(text, sizeof(text), "SELECT * FROM temp.kept_%s ORDER BY %s", table, order);
+	sqlite3_stmt *expected = prepare(world, text);
 
 	while (sqlite3_step(expected) == SQLITE_ROW) {
-		ck_assert_int_eq(sqlite3_step(found), SQLITE_ROW);
-		check_row(found, expected, "rows in another order");
+		ck_assert_msg(sqlite3_step(found) == SQLITE_ROW, "%s: %s lacks a row", what, table);
+		check_row(found, expected, what);
 	}
-	ck_assert_int_eq(sqlite3_step(found), SQLITE_DONE);
+	ck_assert_msg(sqlite3_step(found) == SQLITE_DONE, "%s: %s has more rows", what, table);
 	sqlite3_finalize(found);
 	sqlite3_finalize(expected);
+}
+
+static void keep(struct world *world, const char *table)
+{
+	char text[200];
+
+	snprintf(text, sizeof(text),
+		 "DROP TABLE IF EXISTS temp.kept_%1$s; CREATE TEMP TABLE kept_%1$s AS SELECT *"
+		 " FROM temp.%1$s",
+		 table);
+	run_sql(world, text);
 }
 
 /* Any time, or that of an event, which many others may share. */
@@ -467,11 +491,12 @@ static void check_span(struct world *world, int64_t from_ns, int64_t to_ns)
 {
 	int64_t run_id = 1;
 
-	check_selection(world, &(struct selection){ .runs = &run_id,
-						    .n_runs = 1,
-						    .from_ns = from_ns,
-						    .to_ns = to_ns,
-						    .wants_lines = true });
+	check_selection(world,
+			&(struct selection){ .runs = &run_id,
+					     .n_runs = 1,
+					     .from_ns = from_ns,
+					     .to_ns = to_ns,
+					     .wants = SELECTION_LINES | SELECTION_TIMELINE });
 }
 
 START_TEST(a_part_of_time_is_what_all_rows_say)
@@ -521,7 +546,7 @@ START_TEST(a_process_a_thread_a_region_and_addresses_are_what_rows_say)
 			.low = 0x1100,
 			.high = n % 3 ? 0 : 0x9000,
 			.region = n % 4 == 3 ? "loop" : NULL,
-			.wants_lines = n % 2,
+			.wants = SELECTION_TIMELINE | n % 2,
 		};
 		check_selection(&world, &selection);
 		/* Of blocks that were not born in it no times are known. */
@@ -594,19 +619,193 @@ START_TEST(who_shares_a_line_first_does_not_depend_on_the_order_of_rows)
 						     .n_runs = 1,
 						     .from_ns = a < b ? a : b,
 						     .to_ns = (a < b ? b : a) + 1,
-						     .wants_lines = true };
+						     .wants =
+							     SELECTION_LINES | SELECTION_TIMELINE };
 		n_lines += check_shared(&world, &selection);
-		run_sql(&world, "DROP TABLE IF EXISTS temp.kept_line; CREATE TEMP TABLE kept_line"
-				" AS SELECT * FROM shared_line");
+		keep(&world, "shared_line");
 		run_sql(&world, "BEGIN; CREATE TEMP TABLE mixed AS SELECT * FROM touch"
 				" ORDER BY random(); DELETE FROM touch;"
 				" INSERT INTO touch SELECT * FROM mixed");
 		ck_assert_int_eq(chunk_rows_in_pieces(&world.db), 0);
 		check_shared(&world, &selection);
-		check_lines_again(&world);
+		check_again(&world, "shared_line", "2, 3", "rows in another order");
 		run_sql(&world, "ROLLBACK");
 	}
 	ck_assert_int_gt(n_lines, 15);
+	sqlite3_close(world.db.handle);
+}
+END_TEST
+
+/* ---- Stretches ---- */
+
+static const struct {
+	const char *table, *order; /* what tells rows apart */
+} summed[] = {
+	{ "site", "2" },
+	{ "site_peak", "2" },
+	{ "total", "2" },
+	{ "timeline", "1" },
+	{ "histogram", "2, 3" },
+	{ "thread_total", "2" },
+	{ "object_total", "2, 3" },
+	{ "shared_line", "1" },
+	{ "access_total", "2, 3, 4, 5" },
+	{ "fault_node", "2, 3, 4, 5" },
+	{ "kind_share", "2" },
+	{ "sample_stack", "2, 3" },
+	{ "source", "1" },
+};
+#define N_SUMMED (sizeof(summed) / sizeof(summed[0]))
+
+/* The same again, as another run whose rows come behind those of the first one. */
+static const char second_sql[] =
+	"INSERT INTO run(id, program, mode, repetition, command, directory, trace, recording_id,"
+	" start_unix_ns, duration_ns, clock_error_ns, ended_cleanly, committed_ns) SELECT 2,"
+	" program, mode, 2, command, directory, 'b.mst', '01', 0, duration_ns, 0, 1, 0 FROM run;"
+	"CREATE TEMP TABLE s AS SELECT * FROM source; UPDATE s SET id = id + 10, run_id = 2;"
+	"INSERT INTO source SELECT * FROM s; CREATE TEMP TABLE p AS SELECT * FROM process;"
+	"UPDATE p SET id = id + 10, run_id = 2; INSERT INTO process SELECT * FROM p;"
+	"CREATE TEMP TABLE h AS SELECT * FROM thread; UPDATE h SET id = id + 10, run_id = 2,"
+	" process_id = process_id + 10; INSERT INTO thread SELECT * FROM h;"
+	"CREATE TEMP TABLE a AS SELECT * FROM allocation; UPDATE a SET id = id + 5000, run_id = 2,"
+	" process_id = process_id + 10, thread_id = thread_id + 10, size = size + id % 3,"
+	" freed_thread_id = freed_thread_id + 10; INSERT INTO allocation SELECT * FROM a;"
+	"CREATE TEMP TABLE m AS SELECT * FROM sample; UPDATE m SET id = id + 5000, run_id = 2,"
+	" source_id = source_id + 10, process_id = 11, thread_id = thread_id + 10;"
+	"INSERT INTO sample SELECT * FROM m; CREATE TEMP TABLE t AS SELECT * FROM touch;"
+	"UPDATE t SET sample_id = sample_id + 5000, run_id = 2, owner_id ="
+	" iif(owner_kind = 1, owner_id + 5000, owner_id); INSERT INTO touch SELECT * FROM t;";
+
+static int64_t pick_border(struct world *world)
+{
+	char sql[100];
+
+	snprintf(sql, sizeof(sql),
+		 "SELECT from_ns FROM main.stretch ORDER BY from_ns * %u %% 1009 LIMIT 1",
+		 below(world, 1000));
+	return below(world, 3) ? pick(world) : memory_db_integer(world->db.handle, sql);
+}
+
+/* From sums of stretches, and from all rows. */
+static void check_both_ways(struct world *world, const struct selection *selection)
+{
+	char what[100];
+
+	snprintf(what, sizeof(what), "%lld to %lld of %zu and %zu", (long long)selection->from_ns,
+		 (long long)selection->to_ns, world->n_blocks, world->n_samples);
+	ck_assert_int_eq(selection_apply(&world->db, selection), 0);
+	for (size_t i = 0; i < N_SUMMED; i++)
+		keep(world, summed[i].table);
+	run_sql(world, "BEGIN; DELETE FROM main.stretch");
+	ck_assert_int_eq(selection_apply(&world->db, selection), 0);
+	for (size_t i = 0; i < N_SUMMED; i++)
+		check_again(world, summed[i].table, summed[i].order, what);
+	run_sql(world, "ROLLBACK");
+}
+
+static void check_ways(struct world *world, size_t n_runs)
+{
+	static const int64_t runs[] = { 1, 2 };
+	struct selection selection = { .runs = runs, .n_runs = n_runs };
+
+	for (int n = 0; n < 25; n++) {
+		int64_t a = pick_border(world), b = pick_border(world);
+		selection.from_ns = n % 9 == 0 ? 0 : a < b ? a : b;
+		selection.to_ns = n % 7 == 0 ? INT64_MAX : a < b ? b : a;
+		check_both_ways(world, &selection);
+	}
+}
+
+START_TEST(sums_of_stretches_are_what_all_rows_say)
+{
+	static const struct {
+		size_t n_blocks, n_samples, n_runs;
+		uint32_t rows; /* of a stretch */
+	} cases[] = {
+		{ 0, 300, 1, 20 }, { 300, 0, 1, 20 },	 { 900, 800, 1, 100 },
+		{ 900, 0, 2, 60 }, { 400, 1500, 2, 60 },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct world world;
+		make(&world, 16 * i + 3 * (uint64_t)_i, cases[i].n_blocks, cases[i].n_samples);
+		if (cases[i].n_runs > 1)
+			run_sql(&world, second_sql);
+		ck_assert_int_eq(chunk_rows_in_pieces(&world.db), 0);
+		for (int64_t run_id = 1; run_id <= (int64_t)cases[i].n_runs; run_id++)
+			ck_assert_int_eq(stretches_write(&world.db, run_id, cases[i].rows), 0);
+		ck_assert_int_ge(
+			memory_db_integer(world.db.handle, "SELECT count(*) FROM main.stretch"),
+			10);
+		/* Times of CPU do not add up. */
+		ck_assert_int_eq(memory_db_integer(world.db.handle,
+						   "SELECT count(touches) > 0 FROM main.stretch"),
+				 !world.has_time || world.n_samples == 0);
+		check_ways(&world, cases[i].n_runs);
+		sqlite3_close(world.db.handle);
+	}
+}
+END_TEST
+
+static int64_t count_stretches(struct world *world, uint32_t rows)
+{
+	ck_assert_int_eq(stretches_write(&world->db, 1, rows), 0);
+	return memory_db_integer(world->db.handle, "SELECT count(*) FROM main.stretch");
+}
+
+START_TEST(there_are_no_stretches_where_nothing_adds_up)
+{
+	struct world world;
+
+	make(&world, 3, 500, 500);
+	ck_assert_int_eq(chunk_rows_in_pieces(&world.db), 0);
+	ck_assert_int_ge(count_stretches(&world, 50), 15);
+	ck_assert_int_eq(count_stretches(&world, 600), 0);
+	ck_assert_int_eq(count_stretches(&world, 0), 0);
+	/* Blocks that were picked, and such that come late by more than one stretch. */
+	run_sql(&world, "UPDATE allocation SET stands_for = 2.5 WHERE id = 333");
+	ck_assert_int_eq(chunk_rows_in_pieces(&world.db), 0);
+	ck_assert_int_eq(count_stretches(&world, 50), 0);
+	run_sql(&world, "UPDATE allocation SET stands_for = 0 WHERE id = 333;"
+			"UPDATE allocation SET allocated_ns = 1 WHERE id = 444");
+	ck_assert_int_eq(chunk_rows_in_pieces(&world.db), 0);
+	ck_assert_int_eq(count_stretches(&world, 50), 0);
+	sqlite3_close(world.db.handle);
+}
+END_TEST
+
+START_TEST(damaged_stretches_are_refused)
+{
+	static const char *const changes[] = {
+		"UPDATE stretch SET %s = CAST(substr(%s, 1, %u) || x'%02x' || substr(%s, %u) AS"
+		" BLOB) WHERE from_ns %% 3 = %u",
+		"UPDATE stretch SET %s = CAST(substr(%s || x'00', 1, %u + 0 * x'%02x') AS BLOB)"
+		" WHERE %s IS NOT NULL AND from_ns %% %u <= %u",
+	};
+	int64_t run_id = 1;
+	const struct selection selection = { &run_id, 1, .from_ns = 1000, .to_ns = 18000 };
+	struct world world;
+	int n_refused = 0;
+
+	make(&world, 3, 1000, 1000);
+	ck_assert_int_eq(chunk_rows_in_pieces(&world.db), 0);
+	ck_assert_int_ge(count_stretches(&world, 100), 15);
+	for (int i = 0; i < 200; i++) {
+		const char *column = below(&world, 2) ? "blocks" : "touches";
+		char sql[400];
+		snprintf(sql, sizeof(sql), changes[below(&world, 2)], column, column,
+			 below(&world, 1500), below(&world, 256), column, 1 + below(&world, 1500),
+			 below(&world, 3));
+		run_sql(&world, "BEGIN");
+		run_sql(&world, sql);
+		int r = selection_apply(&world.db, &selection);
+		ck_assert(r == 0 || r == -EBADMSG);
+		n_refused += r != 0;
+		run_sql(&world, "ROLLBACK");
+	}
+	ck_assert_int_gt(n_refused, 100);
+	run_sql(&world, "DELETE FROM stretch WHERE from_ns BETWEEN 8000 AND 9000");
+	ck_assert_int_eq(selection_apply(&world.db, &selection), -EBADMSG);
 	sqlite3_close(world.db.handle);
 }
 END_TEST
@@ -636,7 +835,7 @@ START_TEST(damaged_chunks_are_refused)
 			 below(&world, 12));
 		run_sql(&world, "BEGIN");
 		run_sql(&world, sql);
-		selection.wants_lines = i % 3 == 0;
+		selection.wants = i % 4;
 		selection.pid = i % 4 ? 0 : 10;
 		int r = selection_apply(&world.db, &selection);
 		ck_assert(r == 0 || r == -EBADMSG);
@@ -659,6 +858,9 @@ int main(void)
 	tcase_add_test(tcase, a_region_has_the_blocks_of_its_spans);
 	tcase_add_loop_test(tcase, who_shares_a_line_first_does_not_depend_on_the_order_of_rows, 0,
 			    2);
+	tcase_add_loop_test(tcase, sums_of_stretches_are_what_all_rows_say, 0, 2);
+	tcase_add_test(tcase, there_are_no_stretches_where_nothing_adds_up);
+	tcase_add_test(tcase, damaged_stretches_are_refused);
 	tcase_add_test(tcase, damaged_chunks_are_refused);
 	suite_add_tcase(suite, tcase);
 	return suite_run(suite);

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "report/selection/selection.h"
+#include "store/selection/selection.h"
 
 /* What threads did within a region: spans of each thread in their order, none meets another. */
 struct filter_span {
@@ -15,7 +15,7 @@ struct filter_span {
 
 struct filter {
 	const struct selection *selection;
-	bool is_timed;
+	bool is_timed; /* it has a part of the time only */
 	int64_t *processes; /* process.id of the pid */
 	size_t n_processes;
 	int64_t *threads; /* thread.id of the tid */
@@ -32,13 +32,6 @@ void filter_finish(struct filter *filter);
 /* Whether what a thread did at a time is of the selection's process, thread and region. */
 bool filter_takes(const struct filter *filter, int64_t process_id, int64_t thread_id,
 		  int64_t time_ns);
-
-/* Whether a moment lies in its time. */
-static inline bool filter_has_time(const struct filter *filter, int64_t time_ns)
-{
-	return !filter->is_timed ||
-	       (time_ns >= filter->selection->from_ns && time_ns < filter->selection->to_ns);
-}
 
 /* Whether some of the bytes from an address on lie in its addresses, in the order of int64_t. */
 static inline bool filter_has_bytes(const struct filter *filter, int64_t address, int64_t size)

@@ -1,4 +1,4 @@
-#include "report/selection/filter.h"
+#include "store/selection/filter.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "common/array.h"
-#include "report/selection/count.h"
+#include "store/selection/count.h"
 #include "store/database.h"
 #include "store/row-limit.h"
 #include "store/row-scan.h"
@@ -71,25 +71,25 @@ static const struct source *source_of(const struct touches *touches, int64_t id)
 /* ---- Samples ---- */
 
 /* The stack of a sample, once. */
-static int add_stack(struct touches *touches, const struct picture_row_sample *sample,
-		     const struct source *source)
+static int add_stack(struct touches *touches, struct tally *tally,
+		     const struct picture_row_sample *sample, const struct source *source)
 {
 	if (touches->stacked == sample->id)
 		return 0;
 	touches->stacked = sample->id;
-	return stack_totals_add(&touches->count->tally->stacks, source->measures, sample->stack_id,
-				sample->weight);
+	return stack_totals_add(&tally->stacks, source->measures, sample->stack_id, sample->weight);
 }
 
 /* The source of a sample that is of the selection; NULL: it is not. */
 static const struct source *source_of_taken(const struct touches *touches,
 					    const struct picture_row_sample *sample)
 {
-	const struct filter *filter = touches->count->filter;
+	const struct count *count = touches->count;
+	const struct filter *filter = count->filter;
+	bool is_within = sample->time_ns >= count->from_ns && sample->time_ns < count->to_ns;
 
-	return filter_has_time(filter, sample->time_ns) &&
-			       filter_takes(filter, sample->process_id, sample->thread_id,
-					    sample->time_ns)
+	return (is_within || !filter->is_timed) && filter_takes(filter, sample->process_id,
+								sample->thread_id, sample->time_ns)
 		       ? source_of(touches, sample->source_id)
 		       : NULL;
 }
@@ -99,27 +99,32 @@ static int add_sample(void *context, const struct picture_row_sample *sample)
 	struct touches *touches = context;
 	struct count *count = touches->count;
 	const struct source *source = source_of_taken(touches, sample);
+	int r = count_close_until(count, sample->time_ns);
+	struct tally *tally = count_tally(count, sample->time_ns);
 
-	if (!source)
-		return 0;
+	if (r < 0 || !source)
+		return r;
+	if (!tally || (count->borders && source->measures == MEASURES_TIME))
+		return -ERANGE;
 	struct sample_event taken = {
 		.measures = source->measures,
 		.weight = sample->weight,
 		.thread_row = sample->thread_id,
 	};
-	int r = count_distance(count->selection->from_ns, sample->time_ns, &taken.time_ns);
+	r = count_distance(count->selection->from_ns, sample->time_ns, &taken.time_ns);
 	if (r < 0 || !row_is_below(taken.thread_row, count->max_threads))
 		return -EBADMSG;
 	count->n_clock += taken.measures == MEASURES_TIME;
-	tally_sample(count->tally, &taken);
+	tally_sample(tally, &taken);
 	/* Addresses are those that a sample touched. */
-	return count->selection->high ? 0 : add_stack(touches, sample, source);
+	return count->selection->high ? 0 : add_stack(touches, tally, sample, source);
 }
 
 /* ---- Touches ---- */
 
 /* The site of a block outside of the selection: its stack is asked for. */
-static int ask_site(const struct touches *touches, int64_t id, uint32_t *ret_site)
+static int ask_site(const struct touches *touches, struct tally *tally, int64_t id,
+		    uint32_t *ret_site)
 {
 	sqlite3_reset(touches->stack_of);
 	statement_integer(touches->stack_of, 1, id);
@@ -128,17 +133,17 @@ static int ask_site(const struct touches *touches, int64_t id, uint32_t *ret_sit
 
 	if (!row_is_below(stack_id, touches->count->max_stacks))
 		return -EBADMSG;
-	return r <= 0 ? r : tally_site(touches->count->tally, stack_id, ret_site);
+	return r <= 0 ? r : tally_site(tally, stack_id, ret_site);
 }
 
-static int find_site(const struct touches *touches, struct owner *owner)
+static int find_site(const struct touches *touches, struct tally *tally, struct owner *owner)
 {
 	if (owner->kind != OWNER_heap)
 		return 0;
-	owner->site = site_map_get(&touches->count->sites, owner->id);
-	if (owner->site)
-		return 0;
-	return ask_site(touches, owner->id, &owner->site);
+	uint32_t number = site_map_get(&touches->count->stacks, owner->id);
+	if (number)
+		return tally_site(tally, number - 1, &owner->site);
+	return ask_site(touches, tally, owner->id, &owner->site);
 }
 
 static struct touch touch_of(const struct picture_row_touch *row, const struct source *source)
@@ -174,7 +179,8 @@ static int keep_line(struct touches *touches, const struct touch *touch)
 {
 	bool is_access = touch->role == TRACE_ROLE_EXACT || touch->role == TRACE_ROLE_WINDOW;
 
-	if (!touches->count->selection->wants_lines || !touch->is_resolved || !is_access)
+	if (!(touches->count->selection->wants & SELECTION_LINES) || !touch->is_resolved ||
+	    !is_access)
 		return 0;
 	int r = grow_array(&touches->lines, touches->n_lines, &touches->n_allocated,
 			   sizeof(*touches->lines));
@@ -189,6 +195,11 @@ static int add_touch(void *context, const struct picture_row_touch *row)
 	struct count *count = touches->count;
 	const struct source *source = source_of_taken(touches, row->sample);
 
+	struct tally *tally = count_tally(count, row->sample->time_ns);
+	bool has_share = row->role == TRACE_ROLE_WINDOW || row->role == TRACE_ROLE_STALL;
+
+	if (!tally || (count->borders && has_share))
+		return -ERANGE;
 	if (!source ||
 	    (count->selection->high &&
 	     (!row->has_address || !filter_has_bytes(count->filter, (int64_t)row->address, 1))))
@@ -196,11 +207,11 @@ static int add_touch(void *context, const struct picture_row_touch *row)
 	struct touch touch = touch_of(row, source);
 	int r = count_distance(count->selection->from_ns, row->sample->time_ns, &touch.time_ns);
 	if (r == 0)
-		r = find_site(touches, &touch.owner);
+		r = find_site(touches, tally, &touch.owner);
 	if (r == 0)
-		r = tally_any_touch(count->tally, &touch);
+		r = tally_any_touch(tally, &touch);
 	if (r == 0 && count->selection->high)
-		r = add_stack(touches, row->sample, source);
+		r = add_stack(touches, tally, row->sample, source);
 	return r < 0 ? r : keep_line(touches, &touch);
 }
 
@@ -256,8 +267,8 @@ int count_touches(struct count *count)
 		.sample = add_sample,
 		.touch = add_touch,
 		.context = &touches,
-		.from_ns = count->filter->is_timed ? count->selection->from_ns : INT64_MIN,
-		.to_ns = count->filter->is_timed ? count->selection->to_ns - 1 : INT64_MAX,
+		.from_ns = count->filter->is_timed ? count->from_ns : INT64_MIN,
+		.to_ns = count->filter->is_timed ? count->to_ns - 1 : INT64_MAX,
 	};
 	int r = read_sources(&touches);
 
@@ -267,5 +278,7 @@ int count_touches(struct count *count)
 			&touches.stack_of);
 	if (r == 0)
 		r = picture_scan_touches(db, count->run_id, &visitor);
+	if (r == 0)
+		r = count_close_until(count, INT64_MAX);
 	return r < 0 ? r : add_lines(&touches);
 }

@@ -1,4 +1,4 @@
-#include "report/selection/selection.h"
+#include "store/selection/selection.h"
 
 #include <errno.h>
 #include <sqlite3.h>
@@ -6,9 +6,9 @@
 #include <stdlib.h>
 
 #include "common/cleanup.h"
-#include "report/selection/count.h"
+#include "store/selection/count.h"
 #include "store/database.h"
-#include "store/row-limit.h"
+#include "store/selection/stretches.h"
 #include "store/statement.h"
 
 bool selection_is_part(const struct selection *selection)
@@ -95,30 +95,93 @@ static int settle(struct db *db, const struct selection *selection, int64_t n_cl
 						   (long long)n_clock, (long long)n_faults));
 }
 
+/* All rows of a part of the time. */
+static int count_rows(struct count *count, enum sums_of of, int64_t from_ns, int64_t to_ns)
+{
+	count->from_ns = from_ns;
+	count->to_ns = to_ns;
+	int r = of == SUMS_OF_BLOCKS ? count_blocks(count) : count_touches(count);
+
+	/* What comes knows itself what is live: it goes on there, or begins with another run. */
+	if (of == SUMS_OF_BLOCKS)
+		tally_leave(count->tally);
+	count->goes_on = true;
+	return r;
+}
+
+/* The sums of whole stretches, and rows at both edges. */
+static int count_part(struct count *count, enum sums_of of, const struct stretches *whole,
+		      struct sums *sums)
+{
+	const struct selection *selection = count->selection;
+	int r = 0;
+
+	count->goes_on = false;
+	if (whole->from_ns >= whole->to_ns)
+		return count_rows(count, of, selection->from_ns, selection->to_ns);
+	if (selection->from_ns < whole->from_ns)
+		r = count_rows(count, of, selection->from_ns, whole->from_ns);
+	if (r == 0)
+		r = stretches_add(count->db, whole, of, sums);
+	if (r == 0 && whole->to_ns < selection->to_ns) {
+		count->goes_on = true;
+		r = count_rows(count, of, whole->to_ns, selection->to_ns);
+	}
+	return r;
+}
+
+/* The stretches that the selection has as a whole. Those know of time only. */
+static int find_whole(const struct count *count, struct stretches *ret_whole)
+{
+	const struct selection *selection = count->selection;
+	bool is_time = !selection->pid && !selection->tid && !selection->high &&
+		       !selection->region && !selection->wants;
+
+	*ret_whole = (struct stretches){ 0 };
+	return is_time ? stretches_find(count->db, count->run_id, selection->from_ns,
+					selection->to_ns, ret_whole)
+		       : 0;
+}
+
+static int count_both(struct count *count)
+{
+	static const struct stretches none;
+	struct sums sums = {
+		.tally = count->tally,
+		.max_stacks = count->max_stacks,
+		.max_threads = count->max_threads,
+		.shift_ns = (int64_t)(0 - (uint64_t)count->selection->from_ns),
+	};
+	struct stretches whole;
+	int r = find_whole(count, &whole);
+
+	sums.is_first = whole.from_ns == count->selection->from_ns &&
+			count->run_id == count->selection->runs[0];
+	if (r == 0)
+		r = count_part(count, SUMS_OF_BLOCKS, &whole, &sums);
+	if (r == 0 && whole.from_ns < whole.to_ns && !whole.have_touches)
+		r = count_stacks(count);
+	if (r == 0)
+		r = count_part(count, SUMS_OF_TOUCHES, whole.have_touches ? &whole : &none, &sums);
+	sums_finish(&sums);
+	return r;
+}
+
 static int count_run(struct db *db, const struct selection *selection, struct tally *tally,
 		     int64_t run_id, int64_t *n_clock)
 {
 	struct filter filter;
-	struct count count = {
-		.db = db,
-		.selection = selection,
-		.filter = &filter,
-		.tally = tally,
-		.run_id = run_id,
-		.max_stacks = row_limit(db_handle(db), "main.stack"),
-		.max_threads = row_limit(db_handle(db), "main.thread"),
-	};
+	struct count count = { .selection = selection, .filter = &filter, .tally = tally };
 	int r = filter_init(&filter, db, selection, run_id);
 
+	count_init(&count, db, run_id);
 	if (r == 0)
-		r = count_blocks(&count);
-	if (r == 0)
-		r = count_touches(&count);
+		r = count_both(&count);
 	if (r == 0)
 		r = tally_impute(tally, db, run_id);
 	*n_clock += count.n_clock;
 	filter_finish(&filter);
-	site_map_finish(&count.sites);
+	site_map_finish(&count.stacks);
 	return r;
 }
 
@@ -135,6 +198,7 @@ int selection_apply(struct db *db, const struct selection *selection)
 	int r = tally_init(&tally, 0);
 
 	tally.has_no_lines = true;
+	tally.has_no_timeline = !(selection->wants & SELECTION_TIMELINE);
 	if (r == 0)
 		r = hide(db);
 	for (size_t i = 0; i < selection->n_runs && r == 0; i++)

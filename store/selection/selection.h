@@ -3,7 +3,8 @@
  * A part of what was recorded: of some runs, a span of time, a process, a thread, a range of
  * addresses, a region. The aggregates that reports read are counted anew from the rows of blocks
  * and touches, by the code that counted them at import, into temporary tables that hide those of
- * the database.
+ * the database. Of a span of time only what lies at its edges is counted, where the import stored
+ * sums of stretches (stretches.h).
  *
  * Blocks count (n_blocks, bytes, not freed ...) where they were born within the selection. Blocks
  * that live when its time begins are in what is live, at the peak and in the byte-seconds only.
@@ -26,8 +27,11 @@ struct selection {
 	uint64_t low; /* addresses from low up to below high; high 0: all */
 	uint64_t high;
 	const char *region; /* what its threads did in it; NULL: all */
-	bool wants_lines; /* the table shared_line, which takes memory for each access */
+	unsigned wants; /* SELECTION_ of tables that only all rows tell; else these are empty */
 };
+
+#define SELECTION_LINES	   1u /* shared_line, which takes memory for each access */
+#define SELECTION_TIMELINE 2u /* timeline */
 
 /* Whether it is anything but one whole run. */
 bool selection_is_part(const struct selection *selection);

@@ -1,0 +1,39 @@
+#pragma once
+/*
+ * Stretches of a run: at most STRETCHES of about equal numbers of blocks and samples, whose sums
+ * are stored, so that of a span of time only the rows at its edges need to be counted. What is
+ * counted and what is stored add up to the same to the last digit: all sums are whole numbers,
+ * borders lie where rows are in order, and nothing is stored that does not add up
+ * (store/totals/sums.h).
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "store/totals/sums.h"
+
+struct db;
+
+#define STRETCHES    64u
+#define STRETCH_ROWS 16384u /* at least */
+
+/*
+ * Store the sums of a run, whose rows are all there, in place of those it has. rows: at least so
+ * many in a stretch; 0: STRETCH_ROWS. Returns 0, also where there can be none, or a negative errno.
+ */
+int stretches_write(struct db *db, int64_t run_id, uint32_t rows);
+
+/* Those of a run that lie in a span of time. */
+struct stretches {
+	int64_t run_id;
+	int64_t from_ns; /* from >= to: there are none */
+	int64_t to_ns;
+	bool have_touches;
+};
+
+/* 0, -EBADMSG: they leave holes; or another negative errno. */
+int stretches_find(struct db *db, int64_t run_id, int64_t from_ns, int64_t to_ns,
+		   struct stretches *ret_stretches);
+
+/* Add their sums to sums->tally. 0, -EBADMSG: they are damaged; or another negative errno. */
+int stretches_add(struct db *db, const struct stretches *stretches, enum sums_of of,
+		  struct sums *sums);
