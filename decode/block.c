@@ -138,6 +138,25 @@ static void set_source(const struct block_code *code, const struct decode_sample
 	entry->fused_bytes = is_free(&of_source) ? ways->fused_bytes : 0;
 }
 
+/* What a function leaves as it was: none begins with reading memory by it. */
+#define KEPT (1u << DECODE_BX | 1u << DECODE_BP | 0xfu << (DECODE_R8 + 4))
+
+/* Whether the code at ip, behind nops, accesses memory by the frame's pointer or the like. */
+static bool goes_on_with_kept(const struct block_code *code, const struct decode_sample *sample)
+{
+	uint64_t address = sample->ip;
+	const struct instruction *instruction;
+
+	while (instruction = code->find(code->user, sample, address),
+	       instruction && instruction->bytes && instruction->execute == decode_execute_nop)
+		address += instruction->bytes;
+	for (unsigned i = 0; instruction && i < instruction->n_memory; i++)
+		if (instruction->memory[i].base < DECODE_N_REGS &&
+		    KEPT >> instruction->memory[i].base & 1)
+			return true;
+	return false;
+}
+
 /*
  * A begin that is aligned may be a function's, which is called in ways that code does not show, and
  * jumped to by another as its last act.
@@ -148,7 +167,8 @@ static bool may_be_function(const struct block_code *code, const struct decode_s
 	const struct instruction *branch = code->find(code->user, sample, source);
 
 	return sample->ip % FUNCTION_ALIGN == 0 &&
-	       (!branch || branch->bytes > SHORT_BYTES || branch->execute == decode_execute_jump);
+	       (!branch || branch->bytes > SHORT_BYTES || branch->execute == decode_execute_jump) &&
+	       !goes_on_with_kept(code, sample);
 }
 
 /* Whether the code from a function's frame on leads to an address, and leaves the frame alone. */
