@@ -19,6 +19,7 @@
 
 #define START_POLL_NS UINT64_C(5000000) /* a program has come to --start-after: samples begin */
 #define CPU_POLL_NS   UINT64_C(5000000) /* the least time between looks at CPU clocks */
+#define PATIENCE_NS   UINT64_C(1000000000)
 #define FNV_START     UINT64_C(0xcbf29ce484222325)
 #define FNV_PRIME     UINT64_C(0x100000001b3)
 
@@ -32,13 +33,46 @@ static uint64_t text_id(const char *text)
 	return id ? id : 1;
 }
 
+#define FUNCTION "function:"
+
+/* SYMBOL or MODULE!SYMBOL; NULL: it is the name of a mark or region, or of a function as well. */
+static const char *start_function(const struct run_options *options)
+{
+	const char *name = options->start_after;
+
+	if (name && strncmp(name, FUNCTION, strlen(FUNCTION)) == 0)
+		return name + strlen(FUNCTION);
+	return name && strchr(name, '!') && !strchr(name, ':') ? name : NULL;
+}
+
 static const char *start_name(const struct run_options *options)
 {
 	const char *name = options->start_after;
 
 	if (name && strncmp(name, "mark:", 5) == 0)
 		return name + 5;
-	return name && strncmp(name, "region:", 7) == 0 ? name + 7 : name;
+	if (name && strncmp(name, "region:", 7) == 0)
+		return name + 7;
+	return start_function(options) ? start_function(options) : name;
+}
+
+/* Why such a function cannot be led to us; NULL: it can. */
+static const char *why_no_function(const struct run_options *options)
+{
+	const char *name = start_function(options);
+
+	if (!name)
+		return NULL;
+	if (name[0] == '!' || !name[strcspn(name, "!")] != !strchr(name, '!') ||
+	    (strchr(name, '!') && !strchr(name, '!')[1]))
+		return "needs a function as MODULE!SYMBOL, such as libfoo.so!begin";
+	if (options->n_attach)
+		return "a function needs a program that memsight starts; set a mark, or `memsight "
+		       "ctl PID pause' and `resume'";
+#if !defined(__x86_64__)
+	return "a function is for x86-64 only; set a mark with memsight_mark()";
+#endif
+	return NULL;
 }
 
 int collector_control_check(const struct run_options *options, struct window_plan *ret_plan,
@@ -52,10 +86,13 @@ int collector_control_check(const struct run_options *options, struct window_pla
 	if (err < 0)
 		return err;
 	if (name && !*name)
-		why = "needs the name of a mark or region of memsight.h";
+		why = "needs the name of a function, or of a mark or region of memsight.h";
+	else if (why_no_function(options))
+		why = why_no_function(options);
 	else if (name && options->no_alloc)
 		why = "needs the recording library, which --no-alloc leaves out";
-	else if (name && options->events && !(options->events & RING_EVENTS_REGIONS))
+	else if (name && !start_function(options) && options->events &&
+		 !(options->events & RING_EVENTS_REGIONS))
 		why = "needs `regions' among --events";
 	else if (name && triggers_begin_windows(options->trigger_actions))
 		why = "and windows that a --trigger begins cannot be had together";
@@ -153,6 +190,22 @@ void collector_turn_window(struct collector *collector, uint64_t ticks, const ch
 	begin_window(collector, ticks, cause);
 }
 
+/* A name without a word before it may be a function of the program, too. */
+static void look_for_function(struct collector *collector)
+{
+	struct entry *entry = &collector->control.entry;
+	const char *name = collector->options->start_after;
+
+	entry->name = start_function(collector->options);
+	if (!entry->name && name && !strchr(name, ':') && collector->n_attached == 0 &&
+	    entry_is_in_file(collector->program, name))
+		entry->name = name;
+#if defined(__x86_64__)
+	if (entry->name)
+		collector->tracker.entry = entry;
+#endif
+}
+
 void collector_begin_control(struct collector *collector)
 {
 	struct collector_control *control = &collector->control;
@@ -178,10 +231,34 @@ void collector_begin_control(struct collector *collector)
 	pool_order(collector->pool);
 	if (!name)
 		return;
+	look_for_function(collector);
 	/* Where a window begins at once the program itself begins it: nothing is missed. */
 	bool begins = control->plan.n == 0 || window_plan_at(&control->plan, 0, 0).spec;
 	atomic_store(&shared->start_order, begins ? atomic_load(&shared->order) + 1 : 0);
 	atomic_store(&shared->start_after, text_id(name));
+}
+
+/* One line of each, once. */
+static void say_once(struct collector *collector, bool *is_said, const char *what)
+{
+	if (!*is_said)
+		collector_warn(collector, "--start-after: %s", what);
+	*is_said = true;
+}
+
+/* What becomes of the function in programs. The first ones may only start the one meant. */
+static void say_of_function(struct collector *collector)
+{
+	struct collector_control *control = &collector->control;
+	bool is_early = !collector->command_has_ended &&
+			collector->now_ns < collector->command_begin_ns + PATIENCE_NS;
+
+	if (atomic_load(&collector->pool->control->n_entries_refused) > 0)
+		say_once(collector, &control->said_refused,
+			 "its code may not be changed (SELinux, or sealed memory): set a mark with "
+			 "memsight_mark()");
+	else if (!is_early && control->entry.n_found == 0 && control->entry.problem[0])
+		say_once(collector, &control->said_start, control->entry.problem);
 }
 
 /* Has a program come to what --start-after names? */
@@ -192,6 +269,7 @@ static void look_for_start(struct collector *collector)
 	uint64_t ticks = atomic_load(&shared->start_ticks);
 	char cause[sizeof(control->cause)];
 
+	say_of_function(collector);
 	if (ticks == 0)
 		return;
 	control->awaits_start = false;
@@ -733,6 +811,17 @@ void collector_end_control(struct collector *collector)
 {
 	struct collector_control *control = &collector->control;
 
+	if (control->awaits_start)
+		look_for_start(collector);
+	if (control->awaits_start)
+		collector_warn(collector,
+			       "--start-after %s: no program came to it, so no allocation is "
+			       "recorded%s",
+			       collector->options->start_after,
+			       control->entry.name || control->said_start
+				       ? ""
+				       : " (a function that is not in the program's own file is "
+					 "function:NAME)");
 	if (control->is_on && control->window > 0)
 		store_window(collector, clock_ticks(collector->clock));
 	end_snapshots(collector, true);

@@ -25,6 +25,7 @@
 #include "runner/run-options.h"
 #include "runner/run.h"
 #include "runner/sampling/sampling.h"
+#include "runner/watch/entry.h"
 #include "runner/watch/watch.h"
 #include "trace/cut.h"
 #include "trace/writer.h"
@@ -58,6 +59,9 @@ struct collector_control {
 	enum collector_override override;
 	bool is_on; /* recording, as far as that is ours to say */
 	bool awaits_start; /* --start-after */
+	bool said_start; /* what is wrong with its function, so far */
+	bool said_refused; /* that its code may not be changed */
+	struct entry entry; /* its function */
 	uint64_t start_ns; /* CLOCK_MONOTONIC: the plan counts from here; 0: not yet */
 	uint64_t cpu_ns; /* of all processes since then */
 	uint64_t next_ns; /* CLOCK_MONOTONIC: the plan is to be asked again */
@@ -150,6 +154,7 @@ struct collector {
 	struct recording *recording;
 	struct output *output;
 	struct trace_writer *writer;
+	const char *program; /* path of the command */
 	pid_t command_pid;
 	struct attached *attached; /* instead of a command; command_pid is that of the first one */
 	size_t n_attached;

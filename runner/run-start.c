@@ -82,6 +82,7 @@ static int prepare_collector(struct run *run)
 	collector->recording = &run->recording;
 	collector->output = &run->output;
 	collector->writer = run->writer;
+	collector->program = run->program;
 	collector->command_pid = run->launch.pid;
 	collector->attached = run->attached;
 	collector->n_attached = run->n_attached;

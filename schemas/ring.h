@@ -135,7 +135,7 @@ enum ring_leaving {
 };
 
 /*
- * One process image (fork or exec makes a new one). 208 bytes; counters are written by the program.
+ * One process image (fork or exec makes a new one). 216 bytes; counters are written by the program.
  */
 struct ring_process {
 	_Atomic uint32_t state; /* enum ring_process_state */
@@ -177,8 +177,9 @@ struct ring_process {
 	_Atomic uint64_t pick_ticks;
 	_Atomic uint32_t dump; /* enum ring_dump */
 	uint32_t reserved0;
+	uint64_t entry_address; /* of --start-after, told before the welcome; 0: none */
 };
-_Static_assert(sizeof(struct ring_process) == 208, "ring_process is shared");
+_Static_assert(sizeof(struct ring_process) == 216, "ring_process is shared");
 
 /*
  * A limit that some process has set higher than its program wanted. Who finds itself with exactly
@@ -242,7 +243,9 @@ struct ring_control {
 	_Atomic uint32_t forks_used; /* forks at or above it were never under way */
 	_Atomic uint32_t limits_used; /* ever; the next one goes to its remainder */
 	_Atomic uint32_t n_dump_signals; /* that have come, in all processes */
-	uint8_t reserved3[40];
+	/* images whose code may not be written, or with nothing free near the entry_address */
+	_Atomic uint32_t n_entries_refused;
+	uint8_t reserved3[36];
 	struct ring_limit limits[RING_MAX_LIMITS];
 	/*
 	 * struct ring_process processes[n_processes], _Atomic uint64_t forks[RING_MAX_FORKS], then

@@ -10,6 +10,7 @@
 #include "tracealloc/attach.h"
 #include "tracealloc/environment.h"
 #include "tracealloc/hooks/dump.h"
+#include "tracealloc/hooks/entry.h"
 #include "tracealloc/hooks/real.h"
 #include "tracealloc/limit.h"
 #include "tracealloc/pause.h"
@@ -172,8 +173,10 @@ static int attach_exec(bool is_late)
 		ta_sandbox_use_clock(welcome.ticks, welcome.raw_ns);
 	take_slot(welcome.slot, welcome.generation, UINT32_MAX, RING_BIRTH_EXEC);
 	ta_sampler_install();
-	if (!is_late)
+	if (!is_late) {
 		ta_dump_install();
+		ta_entry_arm();
+	}
 	ta_image.has_key = pthread_key_create(&ta_image.key, ta_thread_exit) == 0;
 	return 0;
 }

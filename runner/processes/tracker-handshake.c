@@ -6,6 +6,7 @@
 #include "runner/processes/image-proc.h"
 #include "runner/processes/tracker.h"
 #include "runner/trace-records-write.h"
+#include "runner/watch/entry.h"
 
 /* The image that says hello: the one that perf or the launch announced, or a new one. */
 static struct image *image_of_hello(struct tracker *tracker, pid_t pid, pid_t ns_pid,
@@ -93,7 +94,7 @@ bool tracker_is_plain(const struct tracker *tracker, const struct tracker_visit 
 	const struct recording_hello *hello = &visit->greeting.hello;
 
 	return hello->version == RING_VERSION && hello->command_bytes && hello->maps_bytes &&
-	       visit->peer.uid == geteuid() && !tracker->no_follow;
+	       visit->peer.uid == geteuid() && !tracker->no_follow && !tracker->entry;
 }
 
 void tracker_admit(struct tracker *tracker, struct tracker_visit *visit)
@@ -191,6 +192,8 @@ void tracker_hello(struct tracker *tracker, struct tracker_visit *visit)
 	tracker_announce(tracker, image); /* definitions of what belongs to it come after it */
 	store_maps(tracker, image, visit);
 	tell_own_malloc(tracker, image, visit->exe_fd);
+	tracker->pool->processes[slot].entry_address =
+		tracker->entry ? entry_find(tracker->entry, image->pid) : 0;
 }
 
 void tracker_unattached(struct tracker *tracker, const struct tracker_visit *visit)

@@ -18,6 +18,7 @@
 
 struct run_file; /* run.h */
 struct live_totals;
+struct entry;
 struct watches;
 struct samples;
 
@@ -55,6 +56,7 @@ struct tracker {
 	/* Called before an image is forgotten; may be NULL. */
 	void (*forget)(void *user, uint32_t process_id);
 	/* Called for each file whose code a process has mapped; may be NULL. */
+	struct entry *entry; /* the function of --start-after; NULL: none */
 	void (*loaded)(void *files, const struct run_file *file);
 	void *files;
 	void *user;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/parse.h"
 
 #define PAGE_BYTES UINT64_C(4096)
 
@@ -140,4 +141,37 @@ bool watch_file_bias(struct watch_file *file, uint64_t address, uint64_t file_of
 		return true;
 	}
 	return false;
+}
+
+static void offer_all(Elf *elf, Elf_Scn *section, const GElf_Shdr *head,
+		      struct parse_nearest *nearest)
+{
+	Elf_Data *data = elf_getdata(section, NULL);
+	size_t n = data && head->sh_entsize ? data->d_size / head->sh_entsize : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		enum watch_symbol_kind kind;
+		const char *text;
+		GElf_Sym symbol;
+
+		if (!gelf_getsym(data, (int)i, &symbol) || symbol.st_shndx == SHN_UNDEF ||
+		    !kind_of(&symbol, &kind) || kind != WATCH_SYMBOL_FUNCTION)
+			continue;
+		text = elf_strptr(elf, head->sh_link, symbol.st_name);
+		if (text)
+			parse_nearest_offer(nearest, text);
+	}
+}
+
+void watch_file_offer(struct watch_file *file, struct parse_nearest *nearest)
+{
+	Elf_Scn *section = NULL;
+
+	while ((section = elf_nextscn(file->elf, section))) {
+		GElf_Shdr head;
+
+		if (gelf_getshdr(section, &head) &&
+		    (head.sh_type == SHT_SYMTAB || head.sh_type == SHT_DYNSYM))
+			offer_all(file->elf, section, &head, nearest);
+	}
 }

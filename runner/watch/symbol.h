@@ -32,6 +32,10 @@ static inline void watch_file_cleanup(struct watch_file **file)
 /* A variable or function; a global one before static ones. False: it has none of that name. */
 bool watch_file_find(struct watch_file *file, const char *name, struct watch_symbol *ret_symbol);
 
+/* Compare the names of all its functions with a word. The nearest is valid until it is closed. */
+struct parse_nearest;
+void watch_file_offer(struct watch_file *file, struct parse_nearest *nearest);
+
 /* What is to be added to values when file_offset is mapped at address. False: no segment has it. */
 bool watch_file_bias(struct watch_file *file, uint64_t address, uint64_t file_offset,
 		     uint64_t *ret_bias);
