@@ -16,13 +16,16 @@
 #define MAX_BLOCKS	(256u << 10)
 #define MAX_SHIFT	16u
 #define LARGE_BYTES	(UINT64_C(256) << 10) /* followed always */
-#define OPERATIONS_HZ	50000 /* on the table, in the long run: some 0.5 % of a core */
+#define OPERATIONS_HZ	25000 /* on the table, in the long run: some 0.4 % of a core */
 #define MOST_OPERATIONS 1000000 /* at once, after a quiet time */
 #define FILTER_BITS	16
 #define RECENT_BITS	16
+#define N_NOTED		(UINT64_C(1) << RECENT_BITS)
 #define ADDRESS_BITS	47
 #define NS_PER_SECOND	UINT64_C(1000000000)
 #define HASH_FACTOR	UINT64_C(0x9e3779b97f4a7c15) /* 2^64 / golden ratio: Knuth 6.4 */
+#define MAX_COUNTING	4096u /* nodes whose counts wait to be brought to their sites */
+#define COUNT_NS	UINT64_C(100000000) /* the longest that they wait */
 #define UNKNOWN_SITE	0u
 
 /* What came last for an address. 32 bytes. */
@@ -37,17 +40,42 @@ struct block {
 	uint32_t reserved;
 };
 
-/* A free of a block that is not followed, if it is not one whose birth is yet to come. */
-struct recent {
+/* An end of a block, if it is not of one whose birth is yet to come. */
+struct end {
 	uint64_t key;
 	uint64_t ticks;
 };
 
+/* What was allocated there since it was brought to its site: that lies elsewhere. */
 struct node {
 	uint64_t pc;
 	uint32_t parent;
 	uint32_t site; /* + 1; 0: none yet */
+	uint64_t allocated_bytes;
+	uint32_t n_allocations; /* 0: it does not wait */
+	uint32_t reserved;
 };
+
+struct counting {
+	uint32_t thread_id;
+	uint32_t node;
+};
+
+/* The thread of the last event, and what it has done since another one was. */
+struct current {
+	uint32_t thread_id; /* 0: none */
+	struct thread *thread;
+	uint64_t key; /* of address 0 in its process */
+	uint64_t n_allocations;
+	uint64_t allocated_bytes;
+	uint64_t n_frees;
+};
+
+/*
+ * What most events do not come to stands apart from what all do, which then needs no registers
+ * saved: half of its instructions.
+ */
+#define SELDOM __attribute__((noinline))
 
 struct thread {
 	struct node *nodes; /* by id */
@@ -61,6 +89,10 @@ struct live_totals {
 	int fd;
 	struct thread *threads; /* by id */
 	size_t n_threads;
+	struct current current;
+	struct counting *counting; /* MAX_COUNTING */
+	uint32_t n_counting;
+	uint64_t next_count_ns;
 	struct key_map sites; /* process, hash of the stack -> site + 1 */
 	struct block *blocks;
 	uint32_t capacity; /* a power of two */
@@ -73,9 +105,11 @@ struct live_totals {
 	uint64_t safe_ticks;
 	uint64_t old_ticks;
 	uint64_t ticks_per_second;
-	struct recent *ends; /* kept in the table, oldest first: a queue */
+	struct end *ends; /* kept in the table, oldest first: a queue */
 	size_t n_ends, ends_allocated, first_end;
-	struct recent *recent; /* 2^RECENT_BITS */
+	struct end *noted; /* N_NOTED: a ring of ends of blocks that are not followed */
+	uint64_t n_noted, n_sorted; /* so far; of these in recent */
+	struct end *recent; /* 2^RECENT_BITS, by the key */
 	uint8_t *filter; /* 2^FILTER_BITS: how many of is_filtered; 255: as many or more */
 	uint32_t n_filtered;
 	uint64_t seed; /* of the choice: another one in each recording */
@@ -88,11 +122,6 @@ struct live_totals {
 	atomic_store_explicit(&(field),                                                            \
 			      atomic_load_explicit(&(field), memory_order_relaxed) + (n),          \
 			      memory_order_relaxed)
-
-static uint64_t key_of(uint32_t process_id, uint64_t address)
-{
-	return (uint64_t)process_id << ADDRESS_BITS ^ address;
-}
 
 static uint64_t hash_of(const struct live_totals *totals, uint64_t key)
 {
@@ -123,9 +152,11 @@ struct live_totals *live_totals_destroy(struct live_totals *totals)
 	cleanup_close(&totals->fd);
 	key_map_finish(&totals->sites);
 	free(totals->threads);
+	free(totals->counting);
 	free(totals->blocks);
 	free(totals->ends);
 	free(totals->recent);
+	free(totals->noted);
 	free(totals->filter);
 	free(totals->ended);
 	free(totals);
@@ -160,8 +191,11 @@ struct live_totals *live_totals_create(uint32_t old_seconds, uint64_t ticks_per_
 	totals->old_ticks = old_seconds * ticks_per_second;
 	totals->blocks = calloc(totals->capacity, sizeof(*totals->blocks));
 	totals->recent = calloc(1u << RECENT_BITS, sizeof(*totals->recent));
+	totals->noted = calloc(N_NOTED, sizeof(*totals->noted));
 	totals->filter = calloc(1u << FILTER_BITS, sizeof(*totals->filter));
-	if (make_memory(totals) < 0 || !totals->blocks || !totals->recent || !totals->filter)
+	totals->counting = calloc(MAX_COUNTING, sizeof(*totals->counting));
+	if (make_memory(totals) < 0 || !totals->counting || !totals->noted || !totals->blocks ||
+	    !totals->recent || !totals->filter)
 		return live_totals_destroy(totals);
 	if (getrandom(&totals->seed, sizeof(totals->seed), GRND_NONBLOCK) < 0)
 		totals->seed = (uintptr_t)totals;
@@ -326,9 +360,14 @@ static void follow_fewer(struct live_totals *totals)
 		return;
 	totals->shift++;
 	sweep(totals, thin);
-	/* Each look goes over all places. */
-	if (totals->capacity > MIN_CAPACITY && totals->n_blocks < totals->capacity / 8)
-		rebuild(totals, totals->capacity / 2);
+}
+
+/* Each look goes over all places, and few are found sooner in a small table. */
+static void give_room_back(struct live_totals *totals)
+{
+	while (totals->capacity > MIN_CAPACITY && totals->n_blocks < totals->capacity / 8 &&
+	       rebuild(totals, totals->capacity / 2) == 0)
+		continue;
 }
 
 /* Make room for one more. False: there is none. */
@@ -424,20 +463,79 @@ static uint32_t make_site(struct live_totals *totals, const struct thread *threa
 	return n;
 }
 
-static uint32_t site_of(struct live_totals *totals, struct thread *thread, uint32_t id)
+/* ---- Counts ---- */
+
+/* Of the thread whose turn it was; its place may change afterwards. */
+static void count_thread(struct live_totals *totals)
 {
-	if (id >= thread->n_allocated)
-		return UNKNOWN_SITE;
-	if (!thread->nodes[id].site)
-		thread->nodes[id].site = make_site(totals, thread, id) + 1;
-	return thread->nodes[id].site - 1;
+	struct current *current = &totals->current;
+	struct live_header *header = totals->header;
+	struct live_thread *row = row_of(totals, current->thread_id);
+
+	if (current->thread_id == 0)
+		return;
+	add(row->n_allocations, current->n_allocations);
+	add(row->allocated_bytes, current->allocated_bytes);
+	add(row->n_frees, current->n_frees);
+	add(header->n_allocations, current->n_allocations);
+	add(header->allocated_bytes, current->allocated_bytes);
+	add(header->n_frees, current->n_frees);
+	*current = (struct current){ 0 };
 }
+
+SELDOM static void count_nodes(struct live_totals *totals)
+{
+	for (uint32_t i = 0; i < totals->n_counting; i++) {
+		const struct counting *counting = &totals->counting[i];
+		struct node *node = &totals->threads[counting->thread_id].nodes[counting->node];
+		struct live_site *site = &totals->header->sites[node->site - 1];
+
+		add(site->n_allocations, node->n_allocations);
+		add(site->allocated_bytes, node->allocated_bytes);
+		node->n_allocations = 0;
+		node->allocated_bytes = 0;
+	}
+	totals->n_counting = 0;
+}
+
+/* Have a node's counts brought to its site, now and then. */
+SELDOM static void put_on_list(struct live_totals *totals, const struct node *node)
+{
+	const struct current *current = &totals->current;
+
+	totals->counting[totals->n_counting++] = (struct counting){
+		current->thread_id,
+		(uint32_t)(node - current->thread->nodes),
+	};
+	if (totals->n_counting == MAX_COUNTING)
+		count_nodes(totals);
+}
+
+/* Another thread's turn. False: no memory. */
+SELDOM static bool turn_to(struct live_totals *totals, uint32_t thread_id)
+{
+	struct thread *thread = thread_of(totals, thread_id);
+
+	count_thread(totals);
+	if (!thread)
+		return false;
+	totals->current = (struct current){
+		.thread_id = thread_id,
+		.thread = thread,
+		.key = (uint64_t)thread->process_id << ADDRESS_BITS,
+	};
+	return true;
+}
+
+/* ---- Threads ---- */
 
 void live_totals_thread(struct live_totals *totals, const struct live_thread_name *name)
 {
-	struct thread *thread = thread_of(totals, name->thread_id);
 	struct live_thread *row = row_of(totals, name->thread_id);
+	struct thread *thread;
 
+	count_thread(totals);
+	thread = thread_of(totals, name->thread_id);
 	if (!thread)
 		return;
 	totals->has_threads |= atomic_load(&totals->header->n_threads) > 0;
@@ -462,8 +560,11 @@ void live_totals_rename(struct live_totals *totals, uint32_t thread_id, const ch
 
 void live_totals_thread_end(struct live_totals *totals, uint32_t thread_id)
 {
-	struct thread *thread = thread_of(totals, thread_id);
+	struct thread *thread;
 
+	count_thread(totals);
+	count_nodes(totals);
+	thread = thread_of(totals, thread_id);
 	if (!thread)
 		return;
 	free(thread->nodes);
@@ -473,8 +574,11 @@ void live_totals_thread_end(struct live_totals *totals, uint32_t thread_id)
 
 void live_totals_node(struct live_totals *totals, uint32_t thread_id, const struct trace_node *node)
 {
-	struct thread *thread = thread_of(totals, thread_id);
+	struct thread *thread;
 
+	if (thread_id != totals->current.thread_id)
+		count_thread(totals); /* its place may change */
+	thread = thread_of(totals, thread_id);
 	if (!thread || grow_array_to(&thread->nodes, node->id, &thread->n_allocated,
 				     sizeof(*thread->nodes)) < 0)
 		return;
@@ -488,7 +592,7 @@ static void keep_end(struct live_totals *totals, uint64_t key, uint64_t ticks)
 {
 	if (grow_array(&totals->ends, totals->n_ends, &totals->ends_allocated,
 		       sizeof(*totals->ends)) == 0)
-		totals->ends[totals->n_ends++] = (struct recent){ key, ticks };
+		totals->ends[totals->n_ends++] = (struct end){ key, ticks };
 }
 
 /* Unless what came later is known already: its end, or another birth there. */
@@ -504,65 +608,101 @@ static void give_birth(struct live_totals *totals, struct block *block, const st
 	count(totals, block, 1);
 }
 
-static void take_birth(struct live_totals *totals, struct thread *thread, uint32_t site_id,
-		       const struct trace_event *event)
+/*
+ * Keep in mind that a block has ended which is not followed: with threads most ends come here. They
+ * are only written down; what finds them is filled when somebody looks for one.
+ */
+static inline void note_end(struct live_totals *totals, uint64_t key, uint64_t ticks)
 {
-	struct live_site *site = &totals->header->sites[site_id];
-	uint64_t key = key_of(thread->process_id, event->address);
-	uint64_t hash = hash_of(totals, key);
-	bool is_chosen_now = is_chosen(hash, totals->shift);
-	const struct recent *recent = &totals->recent[hash >> (64 - RECENT_BITS)];
+	totals->noted[totals->n_noted++ & (N_NOTED - 1)] = (struct end){ key, ticks };
+}
+
+/* Whether such an end was seen, later than the block's birth. */
+static bool is_over(struct live_totals *totals, const struct block *born, uint64_t hash)
+{
+	uint64_t i = totals->n_noted > N_NOTED ? totals->n_noted - N_NOTED : 0;
+	const struct end *end = &totals->recent[hash >> (64 - RECENT_BITS)];
+
+	for (i = i < totals->n_sorted ? totals->n_sorted : i; i < totals->n_noted; i++) {
+		struct end noted = totals->noted[i & (N_NOTED - 1)];
+
+		totals->recent[hash_of(totals, noted.key) >> (64 - RECENT_BITS)] = noted;
+	}
+	totals->n_sorted = i;
+	return end->key == born->key && end->ticks > born->ticks;
+}
+
+/* Of a block that the share has not chosen, and that is large or whose place was one's. */
+static void take_other_birth(struct live_totals *totals, const struct block *born, uint64_t hash)
+{
 	struct block *block;
 
-	add(site->n_allocations, 1);
-	add(site->allocated_bytes, event->size);
-	if (!is_chosen_now && event->size < LARGE_BYTES && !may_be_followed(totals, hash))
-		return;
-	totals->credit--;
-	if (!is_chosen_now && event->size < LARGE_BYTES) {
+	if (born->size < LARGE_BYTES) {
 		/* The one that was here before, and is followed, must have ended. */
-		block = find(totals, key, hash);
-		if (block->key && block->is_live && block->ticks < event->ticks) {
+		block = find(totals, born->key, hash);
+		if (block->key && block->is_live && block->ticks < born->ticks) {
 			count(totals, block, -1);
 			remove_block(totals, block);
 		}
 		return;
 	}
-	if (!is_chosen_now && recent->key == key && recent->ticks > event->ticks)
+	if (is_over(totals, born, hash))
 		return;
-	block = put(totals, key, hash);
+	block = put(totals, born->key, hash);
 	if (!block)
 		return;
-	if (!is_chosen_now)
-		add_to_filter(totals, block, hash);
-	give_birth(totals, block,
-		   &(struct block){ .key = key,
+	add_to_filter(totals, block, hash);
+	give_birth(totals, block, born);
+}
+
+/* One that is followed, or may be, or is in the way of one. */
+SELDOM static void take_followed_birth(struct live_totals *totals, const struct trace_event *event,
+				       uint32_t site, uint64_t hash)
+{
+	const struct block born = { .key = totals->current.key ^ event->address,
 				    .ticks = event->ticks,
 				    .size = event->size,
 				    .shift = event->size < LARGE_BYTES ? totals->shift : 0,
 				    .is_live = true,
-				    .site = site_id });
-}
-
-static void take_end(struct live_totals *totals, const struct thread *thread, uint64_t address,
-		     uint64_t ticks)
-{
-	uint64_t key = key_of(thread->process_id, address);
-	uint64_t hash = hash_of(totals, key);
-	bool is_chosen_now = is_chosen(hash, totals->shift);
+				    .site = site };
 	struct block *block;
 
-	if (!is_chosen_now && !may_be_followed(totals, hash)) {
-		if (totals->has_threads)
-			totals->recent[hash >> (64 - RECENT_BITS)] = (struct recent){ key, ticks };
+	totals->credit--;
+	if (!is_chosen(hash, totals->shift)) {
+		take_other_birth(totals, &born, hash);
 		return;
 	}
+	block = put(totals, born.key, hash);
+	if (block)
+		give_birth(totals, block, &born);
+}
+
+/* The site of a node that has none yet, or is not known; counted there. */
+SELDOM static uint32_t find_site(struct live_totals *totals, uint32_t id, uint64_t size)
+{
+	const struct thread *thread = totals->current.thread;
+	struct live_site *site = &totals->header->sites[UNKNOWN_SITE];
+
+	if (id < thread->n_allocated) {
+		thread->nodes[id].site = make_site(totals, thread, id) + 1;
+		site = &totals->header->sites[thread->nodes[id].site - 1];
+	}
+	add(site->n_allocations, 1);
+	add(site->allocated_bytes, size);
+	return (uint32_t)(site - totals->header->sites);
+}
+
+/* One that is followed, or may be: threads' events come in no order. */
+SELDOM static void take_followed_end(struct live_totals *totals, uint64_t key, uint64_t hash,
+				     uint64_t ticks)
+{
+	struct block *block = find(totals, key, hash);
+
 	totals->credit--;
-	block = find(totals, key, hash);
 	if (!block->key && !totals->has_threads)
 		return; /* it was not recorded: from before, or too small */
-	if (!block->key && !is_chosen_now) {
-		totals->recent[hash >> (64 - RECENT_BITS)] = (struct recent){ key, ticks };
+	if (!block->key && !is_chosen(hash, totals->shift)) {
+		note_end(totals, key, ticks);
 		return;
 	}
 	if (block->key && block->ticks > ticks)
@@ -581,34 +721,65 @@ static void take_end(struct live_totals *totals, const struct thread *thread, ui
 	keep_end(totals, key, ticks);
 }
 
+static inline void take_end(struct live_totals *totals, uint64_t address, uint64_t ticks)
+{
+	uint64_t key = totals->current.key ^ address;
+	uint64_t hash = hash_of(totals, key);
+
+	totals->current.n_frees++;
+	if (is_chosen(hash, totals->shift) || may_be_followed(totals, hash))
+		take_followed_end(totals, key, hash, ticks);
+	else if (totals->has_threads)
+		note_end(totals, key, ticks);
+}
+
+static inline void take_birth(struct live_totals *totals, const struct trace_event *event)
+{
+	struct current *current = &totals->current;
+	const struct thread *thread = current->thread;
+	uint64_t hash = hash_of(totals, current->key ^ event->address);
+	uint32_t site;
+
+	current->n_allocations++;
+	current->allocated_bytes += event->size;
+	if (event->stack_id < thread->n_allocated && thread->nodes[event->stack_id].site) {
+		struct node *node = &thread->nodes[event->stack_id];
+
+		site = node->site - 1;
+		node->allocated_bytes += event->size;
+		if (node->n_allocations++ == 0)
+			put_on_list(totals, node);
+	} else {
+		site = find_site(totals, event->stack_id, event->size);
+	}
+	if (is_chosen(hash, totals->shift) || event->size >= LARGE_BYTES ||
+	    may_be_followed(totals, hash))
+		take_followed_birth(totals, event, site, hash);
+}
+
+/* The new block has its begin after the old one's end. */
+SELDOM static void take_move(struct live_totals *totals, const struct trace_event *event)
+{
+	if (event->old_address)
+		take_end(totals, event->old_address, event->begin_ticks);
+	if (event->address)
+		take_birth(totals, event);
+}
+
 void live_totals_event(struct live_totals *totals, uint32_t thread_id,
 		       const struct trace_event *event)
 {
-	struct live_header *header = totals->header;
-	struct live_thread *row = row_of(totals, thread_id);
-	struct thread *thread;
-
 	if (event->op != TRACE_OP_ALLOC && event->op != TRACE_OP_FREE &&
 	    event->op != TRACE_OP_REALLOC)
 		return;
-	thread = thread_of(totals, thread_id);
-	if (!thread)
+	if (thread_id != totals->current.thread_id && !turn_to(totals, thread_id))
 		return;
-	if (event->op != TRACE_OP_ALLOC) {
-		uint64_t address = event->op == TRACE_OP_FREE ? event->address : event->old_address;
-
-		add(header->n_frees, address != 0);
-		add(row->n_frees, address != 0);
-		if (address)
-			take_end(totals, thread, address, event->begin_ticks);
-		if (event->op == TRACE_OP_FREE || !event->address)
-			return;
-	}
-	add(header->n_allocations, 1);
-	add(header->allocated_bytes, event->size);
-	add(row->n_allocations, 1);
-	add(row->allocated_bytes, event->size);
-	take_birth(totals, thread, site_of(totals, thread, event->stack_id), event);
+	if (event->op == TRACE_OP_ALLOC)
+		take_birth(totals, event);
+	else if (event->op == TRACE_OP_REALLOC)
+		take_move(totals, event);
+	else if (event->address)
+		take_end(totals, event->address, event->begin_ticks);
 }
 
 void live_totals_forget(struct live_totals *totals, uint32_t process_id)
@@ -624,7 +795,7 @@ void live_totals_forget(struct live_totals *totals, uint32_t process_id)
 static void drop_ends(struct live_totals *totals)
 {
 	while (totals->first_end < totals->n_ends) {
-		const struct recent *end = &totals->ends[totals->first_end];
+		const struct end *end = &totals->ends[totals->first_end];
 		struct block *block = find(totals, end->key, hash_of(totals, end->key));
 
 		if (end->ticks >= totals->safe_ticks)
@@ -674,6 +845,7 @@ static void look(struct live_totals *totals, uint64_t now_ns)
 	struct live_header *header = totals->header;
 	uint32_t n = atomic_load(&header->n_sites);
 
+	give_room_back(totals);
 	atomic_store(&header->old_bytes, 0);
 	for (uint32_t i = 0; i < n; i++) {
 		atomic_store_explicit(&header->sites[i].old_bytes, 0, memory_order_relaxed);
@@ -708,6 +880,11 @@ static void adapt(struct live_totals *totals, uint64_t now_ns)
 void live_totals_tick(struct live_totals *totals, uint64_t now_ns, uint64_t safe_ticks)
 {
 	totals->safe_ticks = safe_ticks;
+	count_thread(totals);
+	if (now_ns >= totals->next_count_ns || now_ns >= totals->next_look_ns) {
+		count_nodes(totals);
+		totals->next_count_ns = now_ns + COUNT_NS;
+	}
 	drop_ends(totals);
 	adapt(totals, now_ns);
 	atomic_store(&totals->header->shift, totals->shift);

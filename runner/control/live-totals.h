@@ -2,7 +2,7 @@
 /*
  * Live totals while a program runs: bytes that live, by site, from the events that the collector
  * drains (schemas/live-totals.h). Allocations are counted one by one. Which of them still live
- * needs a table of blocks. Above some 50,000 events a second, or 128 Ki live blocks, only a part of
+ * needs a table of blocks. Above some 25,000 events a second, or 128 Ki live blocks, only a part of
  * the blocks is followed, chosen by a hash of the address, so that a block's end is never looked
  * for in vain. Large ones are always followed.
  *
@@ -49,7 +49,10 @@ void live_totals_thread_end(struct live_totals *totals, uint32_t thread_id);
 void live_totals_node(struct live_totals *totals, uint32_t thread_id,
 		      const struct trace_node *node);
 
-/* An event; those that are neither births nor ends of blocks are nothing. */
+/*
+ * An event; those that are neither births nor ends of blocks are nothing. Bytes that live are known
+ * at once, counts of threads with the next tick, those of sites at most 100 ms later.
+ */
 void live_totals_event(struct live_totals *totals, uint32_t thread_id,
 		       const struct trace_event *event);
 

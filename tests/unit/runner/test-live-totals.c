@@ -179,8 +179,10 @@ START_TEST(estimates_keep_their_intervals)
 				(double)site_of(site)->live_bytes - (double)before - (double)truth;
 			n_inside += fabs(error) <= 1.96 * sqrt(site_of(site)->variance);
 			n_exact += error == 0;
-			ck_assert_uint_ge(site_of(site)->n_allocations, 2000);
 		}
+		live_totals_tick(totals, 2000 * MS, 0);
+		for (uint32_t site = 0; site < N_SITES; site++)
+			ck_assert_uint_ge(site_of(site)->n_allocations, 2000);
 		end();
 	}
 	/* 228 of 240 are expected, with a standard deviation of 3.4. */
@@ -248,7 +250,45 @@ START_TEST(more_blocks_than_there_is_room_for_are_estimated)
 	ck_assert_double_le(fabs((double)header->live_bytes - (double)truth),
 			    6 * sqrt(header->variance));
 	ck_assert_uint_eq(header->n_left_out, 0);
+	live_totals_tick(totals, MS, 0);
 	ck_assert_uint_eq(header->allocated_bytes, truth);
+	end();
+}
+END_TEST
+
+START_TEST(counts_come_with_a_tick_whoever_allocated_and_whoever_has_gone)
+{
+	uint64_t n_of_threads[4] = { 0 }, n_of_sites[N_SITES] = { 0 };
+
+	begin();
+	for (uint64_t i = 0; i < 20000; i++) {
+		uint32_t thread = 1 + (uint32_t)(next_random() % 3);
+		uint32_t site = (uint32_t)(next_random() % N_SITES);
+
+		give(thread, (struct trace_event){ .op = TRACE_OP_ALLOC,
+						   .stack_id = site + 1,
+						   .address = 0x1000 + 64 * i,
+						   .size = 10,
+						   .ticks = 1000 + i });
+		n_of_threads[thread]++;
+		n_of_sites[site]++;
+	}
+	live_totals_thread_end(totals, 2);
+	/* A thread with a number far away: those that are known lie elsewhere then. */
+	live_totals_thread(totals,
+			   &(struct live_thread_name){ .process_id = 7, .thread_id = 3000 });
+	give(1, (struct trace_event){ .op = TRACE_OP_FREE, .address = 0x1000, .ticks = 90000 });
+	live_totals_tick(totals, MS, 0);
+	for (uint32_t thread = 1; thread <= 3; thread++) {
+		ck_assert_uint_eq(header->threads[thread - 1].n_allocations, n_of_threads[thread]);
+		ck_assert_uint_eq(header->threads[thread - 1].n_frees, thread == 1);
+	}
+	for (uint32_t site = 0; site < N_SITES; site++) {
+		ck_assert_uint_eq(site_of(site)->n_allocations, n_of_sites[site]);
+		ck_assert_uint_eq(site_of(site)->allocated_bytes, 10 * n_of_sites[site]);
+	}
+	ck_assert_uint_eq(header->n_allocations, 20000);
+	ck_assert_uint_eq(header->n_frees, 1);
 	end();
 }
 END_TEST
@@ -263,6 +303,7 @@ int main(void)
 	tcase_add_test(tcase, large_blocks_are_always_followed);
 	tcase_add_test(tcase, what_is_old_is_found_and_what_has_ended_goes);
 	tcase_add_test(tcase, more_blocks_than_there_is_room_for_are_estimated);
+	tcase_add_test(tcase, counts_come_with_a_tick_whoever_allocated_and_whoever_has_gone);
 	suite_add_tcase(suite, tcase);
 	return suite_run(suite);
 }
