@@ -120,6 +120,16 @@ export function createGrid(how) {
 	let rows = [];
 	let sort = how.sort ?? null;
 	let limit = part;
+	let isPressed = false; // a click on what is drawn anew meanwhile would be lost
+	let isLate = false;
+
+	element.addEventListener("pointerdown", () => { isPressed = true; });
+	for (const kind of ["pointerup", "pointercancel"])
+		addEventListener(kind, () => setTimeout(() => {
+			isPressed = false;
+			if (isLate)
+				draw();
+		}));
 
 	function sortBy(wanted) {
 		sort = wanted;
@@ -139,6 +149,7 @@ export function createGrid(how) {
 		type: "button", class: "save", onclick: how.save }, "Save as CSV");
 
 	function draw() {
+		isLate = false;
 		const active = document.activeElement;
 		const focused = element.contains(active) ? active.dataset.key : null;
 		const openers = how.detail
@@ -164,7 +175,9 @@ export function createGrid(how) {
 		/** Newer rows of the same table: as many are shown as before. */
 		refresh(next) {
 			rows = next;
-			draw();
+			isLate = isPressed;
+			if (!isLate)
+				draw();
 		},
 		show(next, order = sort) {
 			rows = next;
