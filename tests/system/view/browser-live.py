@@ -79,6 +79,23 @@ def a_site_shows_its_call_stack(checks, page):
                 "the row has lost the focus")
 
 
+def a_slow_click_is_not_lost_when_the_table_is_drawn_anew(checks, page):
+    page.chromium.js("document.querySelector('.live-stack button')?.click()")
+    page.chromium.until("return document.querySelector('.live-stack').hidden")
+    spot = page.chromium.js("""
+        const one = document.querySelector(".site-button");
+        one.scrollIntoView({ block: "center" });
+        const { x, y } = one.getBoundingClientRect();
+        return { x: x + 5, y: y + 5, button: "left", clickCount: 1 };""")
+    before = page.chromium.js(TIME)
+    for kind in ("mousePressed", "mouseReleased"):
+        page.chromium.driver.execute_cdp_cmd("Input.dispatchMouseEvent", {"type": kind, **spot})
+        if kind == "mousePressed":
+            page.chromium.until(f"{TIME} !== arguments[0]", before)
+    page.chromium.until("return document.querySelector('.live-stack li')")
+    checks.that("site" in page.chromium.state(), "the click chose no site")
+
+
 def whoever_looks_pauses_resumes_and_marks(checks, page):
     page.chromium.click("#pause-button")
     page.chromium.until(STATE, "paused")
@@ -139,7 +156,9 @@ def main():
                     browser.run_tests([
                         the_page_grows_while_the_program_runs,
                         a_part_of_the_past_stands_still_until_the_end_is_followed,
-                        a_site_shows_its_call_stack, whoever_looks_pauses_resumes_and_marks,
+                        a_site_shows_its_call_stack,
+                        a_slow_click_is_not_lost_when_the_table_is_drawn_anew,
+                        whoever_looks_pauses_resumes_and_marks,
                         a_snapshot_has_a_page_of_its_own, axe_finds_no_error,
                         the_page_becomes_the_usual_one_at_the_end
                     ], Page(memsight, trace, program, served, chromium))
