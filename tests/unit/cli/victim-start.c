@@ -35,11 +35,13 @@ static double begin_here(int thread, long a, long b, long c, long d, long e, lon
 /* So that the compiler neither takes it in nor makes it anew. */
 static double (*volatile begin)(int, long, long, long, long, long, long, ...) = begin_here;
 
+#if defined(__x86_64__)
 /* Shorter than the jump that would stand in its place. */
 __attribute__((naked, noinline, used)) static void too_short(void)
 {
 	__asm__("ret");
 }
+#endif
 
 static void *run(void *number)
 {
