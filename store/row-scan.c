@@ -76,6 +76,7 @@ int picture_scan_blocks(sqlite3 *db, int64_t run_id, picture_visit_block visit, 
 /* Samples and their details beside the touches, each read once in the order of their ids. */
 struct samples {
 	struct scan *scan;
+	int64_t low, high; /* ids of all that are read: others lie at other times */
 	const struct scan_rows *rows; /* at hand; NULL: none yet */
 	uint32_t next; /* row of them */
 	sqlite3_stmt *details; /* NULL: there are none any more */
@@ -121,6 +122,8 @@ static int open_samples(sqlite3 *db, int64_t run_id, struct samples *samples, in
 		return r;
 	scan_bound(samples->scan, &bound);
 	scan_extent(samples->scan, SAMPLE_ID, ret_low, ret_high);
+	samples->low = *ret_low;
+	samples->high = *ret_high;
 	r = statement_prepare(db,
 			      "SELECT sample_id, latency, node + 1 FROM access_detail"
 			      " WHERE +run_id = ?1 AND sample_id BETWEEN ?2 AND ?3"
@@ -228,6 +231,8 @@ static int find_sample(struct samples *samples, int64_t id,
 {
 	const struct picture_row_sample *sample = &samples->kept[(uint64_t)id % N_SAMPLES];
 
+	if (id < samples->low || id > samples->high)
+		return 0;
 	while (samples->last < id) {
 		int r = read_next(samples);
 		if (r != 0)
