@@ -260,9 +260,9 @@ static int write_report(struct job *job)
 	bool is_part = selection_is_part(&job->selection);
 	job->selection.n_runs = n_runs;
 	if (is_part && job->report->scope == REPORT_OF_RUN)
-		return cmd_usage("report: %s%s is of a whole run: leave --window, --from, --to, "
+		return cmd_usage("report: --%s is of a whole run: leave --window, --from, --to, "
 				 "--process, --thread, --addr and --region out",
-				 strcmp(name, "summary") == 0 ? "the " : "--", name);
+				 name);
 	if (narrows_by_itself(job->report) && (job->selection.tid || job->selection.region))
 		return cmd_usage("report: --%s obeys %s: leave --thread and --region out", name,
 				 job->report->scope == REPORT_OF_PICTURE
@@ -280,9 +280,9 @@ static bool is_early(const struct job *job)
 	static const char *const names[] = {
 		"summary", "sites", "flat", "peak", "leaks", "timeline"
 	};
-	static const enum option_id parts[] = { OPTION_RUN,	OPTION_FROM,   OPTION_TO,
-						OPTION_PROCESS, OPTION_THREAD, OPTION_ADDR,
-						OPTION_REGION };
+	static const enum option_id parts[] = { OPTION_RUN,  OPTION_WINDOW,  OPTION_FROM,
+						OPTION_TO,   OPTION_PROCESS, OPTION_THREAD,
+						OPTION_ADDR, OPTION_REGION };
 
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		if (option_origin(job->options, parts[i]) != OPTION_UNSET)

@@ -112,6 +112,7 @@ const struct report report_cold_for = {
 const struct report reports[] = {
 	{
 		.name = "summary",
+		.scope = REPORT_OF_PART,
 		.title = "what happened, in one screen",
 		.sql = report_totals_sql,
 		.write = report_summary_write,

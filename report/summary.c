@@ -488,8 +488,15 @@ static void write_estimates(FILE *out, sqlite3 *db, int64_t run)
 	report_picked_foot(out, db, run);
 }
 
-static void write_allocations(FILE *out, sqlite3 *db, int64_t run)
+static bool is_of_part(const struct report_request *request)
 {
+	return request->selection && selection_is_part(request->selection);
+}
+
+static void write_allocations(FILE *out, sqlite3 *db, const struct report_request *request)
+{
+	int64_t run = request->run_id;
+	bool is_part = is_of_part(request);
 	auto_free char *left_out = report_sql_text(db, REPORT_SQL_WHY_NO_BLOCKS, run);
 	auto_free char *why = left_out ? steal_ptr(&left_out) : untraced_text(db, run);
 
@@ -510,12 +517,12 @@ static void write_allocations(FILE *out, sqlite3 *db, int64_t run)
 			plural(n_before, "block", "blocks"));
 	fprintf(out, "    peak %s at %s", format_bytes(total(db, run, "peak_bytes")).text,
 		format_duration(total(db, run, "peak_ns")).text);
-	fprintf(out, "    %s ", left_words(db, run));
+	fprintf(out, "    %s ", is_part ? "not freed in it" : left_words(db, run));
 	bool is_picked = report_sql_number(db, "SELECT " REPORT_IS_PICKED, run);
 	if (n_left)
 		fprintf(out, "%s in %s %s%s\n", format_bytes(total(db, run, "live_bytes")).text,
 			format_count(n_left).text, plural(n_left, "block", "blocks"),
-			has_several_ends(db, run) ? " (sum over processes)" : "");
+			!is_part && has_several_ends(db, run) ? " (sum over processes)" : "");
 	else
 		fputs(is_picked ? "nothing that was picked\n" : "nothing\n", out);
 	if (is_picked)
@@ -790,11 +797,28 @@ static void write_next(FILE *out, const struct report_request *request)
 			request->name, request->name);
 }
 
-int report_summary_write(FILE *out, sqlite3 *db, const struct report_request *request)
+/* What is known of a part: what its blocks and samples add up to. */
+static int write_part(FILE *out, sqlite3 *db, const struct report_request *request)
 {
 	write_head(out, db, request);
+	write_allocations(out, db, request);
+	write_samples(out, db, request->run_id);
+	write_owners(out, db, request->run_id, TRACE_ROLE_WINDOW);
+	write_owners(out, db, request->run_id, TRACE_ROLE_STALL);
+	int r = report_objects_write(out, db, request);
+	fputs("of the part: allocations, samples, owners and the table; findings and resident"
+	      " memory are of a whole run\n",
+	      out);
+	return ferror(out) ? -EIO : r;
+}
+
+int report_summary_write(FILE *out, sqlite3 *db, const struct report_request *request)
+{
+	if (is_of_part(request))
+		return write_part(out, db, request);
+	write_head(out, db, request);
 	int r_findings = report_findings_write(out, db, request);
-	write_allocations(out, db, request->run_id);
+	write_allocations(out, db, request);
 	write_memory(out, db, request->run_id);
 	write_kinds(out, db, request->run_id);
 	write_samples(out, db, request->run_id);

@@ -1,10 +1,13 @@
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/cleanup.h"
 #include "common/human-number.h"
+#include "common/text.h"
 #include "report/hints.h"
 #include "report/queries.h"
 #include "report/report.h"
@@ -22,10 +25,10 @@
  */
 /* clang-format off */
 static const char blocks_sql[] =
-	"SELECT 'a selection (--from, --to, --process, --thread, --addr, --region) holds none of"
-	" what was recorded' WHERE EXISTS (SELECT 1 FROM main.site WHERE n_blocks > 0) AND NOT"
-	" EXISTS (SELECT 1 FROM site WHERE run_id = :run AND n_blocks > 0) AND EXISTS (SELECT 1"
-	" FROM main.site WHERE run_id = :run)"
+	"SELECT 'a selection (--window, --from, --to, --process, --thread, --addr, --region) holds"
+	" none of what was recorded' WHERE EXISTS (SELECT 1 FROM main.site WHERE n_blocks > 0)"
+	" AND NOT EXISTS (SELECT 1 FROM site WHERE run_id = :run AND n_blocks > 0) AND EXISTS"
+	" (SELECT 1 FROM main.site WHERE run_id = :run)"
 	" UNION ALL SELECT 'allocations were not recorded: ' || why FROM (" REPORT_SQL_WHY_NO_BLOCKS
 	"  ) AS of_run WHERE NOT EXISTS (SELECT 1 FROM main.site WHERE run_id = :run)"
 	" UNION ALL SELECT exe || ' was not traced: ' || coalesce(why_not, 'unknown') FROM process"
@@ -172,15 +175,61 @@ static int write_rows(FILE *out, sqlite3 *db, const struct report *report,
 	return write_list(out, stmt, report, request);
 }
 
-/* Which of several runs of the database this is about. */
+/* "window 2: 2.03 s-4.03 s", of windows as they begin and end. */
+static void write_span(FILE *out, sqlite3 *db, const struct report_request *request)
+{
+	const struct selection *selection = request->selection;
+	auto_statement sqlite3_stmt *row = report_sql_prepare(
+		db,
+		"SELECT min(first.number), max(last.number), run.duration_ns FROM run LEFT JOIN"
+		" window AS first ON first.run_id = run.id AND first.start_ns = :from LEFT JOIN"
+		" window AS last ON last.run_id = run.id AND last.end_ns = :to WHERE run.id = :run",
+		request->run_id, -1);
+
+	if (!row)
+		return;
+	sqlite3_bind_int64(row, sqlite3_bind_parameter_index(row, ":from"), selection->from_ns);
+	sqlite3_bind_int64(row, sqlite3_bind_parameter_index(row, ":to"), selection->to_ns);
+	if (statement_advance(row) != SQLITE_ROW)
+		return;
+	int64_t first = sqlite3_column_int64(row, 0), last = sqlite3_column_int64(row, 1);
+	int64_t end_ns = sqlite3_column_int64(row, 2);
+	if (first && first == last)
+		fprintf(out, "window %lld: ", (long long)first);
+	else if (first && first < last)
+		fprintf(out, "windows %lld to %lld: ", (long long)first, (long long)last);
+	fprintf(out, "%s of %s",
+		format_interval(selection->from_ns,
+				selection->to_ns < end_ns ? selection->to_ns : end_ns)
+			.text,
+		format_duration(end_ns).text);
+}
+
+/* Which of several runs of the database this is about, and which part of it. */
 static void write_run(FILE *out, sqlite3 *db, const struct report_request *request)
 {
-	size_t n_runs = request->selection ? request->selection->n_runs : 1;
+	const struct selection *selection = request->selection;
 
-	if (n_runs > 1)
-		fprintf(out, "%zu runs added up\n", n_runs);
-	else
-		report_summary_run(out, db, request->run_id);
+	if (selection && selection->n_runs > 1) {
+		fprintf(out, "%zu runs added up\n", selection->n_runs);
+		return;
+	}
+	report_summary_run(out, db, request->run_id);
+	if (!selection || !selection_is_part(selection))
+		return;
+	fputs("part: ", out);
+	write_span(out, db, request);
+	if (selection->pid)
+		fprintf(out, ", process %lld", (long long)selection->pid);
+	if (selection->tid)
+		fprintf(out, ", thread %lld", (long long)selection->tid);
+	if (selection->high)
+		fprintf(out, ", addresses %#" PRIx64 "-%#" PRIx64, selection->low, selection->high);
+	if (selection->region) {
+		auto_free char *name = strdup(selection->region);
+		fprintf(out, ", region %s", name ? text_hide_controls(name) : "?");
+	}
+	fputc('\n', out);
 }
 
 /* What is read by a program holds all. */

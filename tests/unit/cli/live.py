@@ -126,6 +126,9 @@ def check_windows(folder):
                          " allocated_ns < ?", start_ns, end_ns)
         n_told = sum(int(row["blocks"]) for row in rows)
         checks.that(n_told == n, f"window {number}: --sites says {n_told} of {n} blocks")
+        text = whole.run([MEMSIGHT, "report", cut, "--window", str(number)])
+        checks.that(text.startswith(f"part: window {number}: ") and
+                    f"allocations  {n:,}  " in text and "memory  " not in text, text)
     inside = sum(len(events(database, row[1], row[2])) for row in found)
     outside = len(events(database)) - inside
     n_births_outside = len(births(events(database))) - sum(
