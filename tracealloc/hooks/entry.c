@@ -18,6 +18,8 @@
 /* The word of the program's code that begins with the function. */
 static _Atomic uint64_t *word;
 static uint64_t original;
+static _Atomic uint32_t n_within; /* calls of ta_entry_hit() that may write to it */
+static _Atomic bool is_back; /* as it was: nobody needs to write to it any more */
 
 /* For the code below. */
 __attribute__((used, visibility("hidden"))) uintptr_t ta_entry_address;
@@ -59,17 +61,24 @@ static long protect(uint64_t address, long protection)
 			  TA_PAGE_BYTES, protection, 0, 0, 0);
 }
 
-/* Each thread that comes here before the instructions are back does the same. */
+/*
+ * Each thread that comes here before the instructions are back does the same. The page is closed by
+ * the last of those who may still write to it: who counts itself in later finds is_back set.
+ */
 void ta_entry_hit(void)
 {
 	uint64_t id = atomic_load(&ta_image.control->start_after);
 
 	if (id)
 		ta_pause_passed(id, ta_ticks_begin());
+	atomic_fetch_add(&n_within, 1);
 	/* Eight bytes at once, of one line of the cache: others see the jump or what was there. */
-	atomic_store(word, original);
+	if (!atomic_load(&is_back))
+		atomic_store(word, original);
+	atomic_store(&is_back, true);
 	/* A filter may end whoever asks for that. The page stays as it is then. */
-	if (!atomic_load_explicit(&ta_sandbox_is_on, memory_order_relaxed))
+	if (atomic_fetch_sub(&n_within, 1) == 1 &&
+	    !atomic_load_explicit(&ta_sandbox_is_on, memory_order_relaxed))
 		protect(ta_entry_address, PROT_READ | PROT_EXEC);
 }
 
