@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #define LINE 64u
+#define PAGE 4096u
 
 struct pair {
 	volatile long a;
@@ -372,13 +373,17 @@ static void served(void)
 	kill(getpid(), SIGTERM);
 }
 
-/* Half of the memory is written once, and the other half has the time. */
+/*
+ * Each page of most of the memory is written once, and the rest has the time: all of cold written
+ * would be up to 2 % of the time, which is the rule's threshold.
+ */
 static void work_beside(char *cold, size_t n_cold)
 {
 	size_t n = 8u << 20;
 	unsigned char *all = memset(seen(malloc(n)), 1, n);
 
-	memset(cold, 1, n_cold);
+	for (size_t i = 0; i < n_cold; i += PAGE)
+		cold[i] = 1;
 	for (int round = 0; round < 3000; round++)
 		for (size_t i = 0; i < n; i += LINE)
 			all[i]++;
