@@ -8,8 +8,8 @@
 #include "analyze/input/input.h"
 #include "common/cleanup.h"
 #include "store/heatmap/heatmap.h"
-#include "store/selection/stretches.h"
 #include "store/query-value.h"
+#include "store/selection/stretches.h"
 #include "store/statement.h"
 
 struct batch {

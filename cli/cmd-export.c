@@ -16,8 +16,8 @@
 #include "common/cleanup.h"
 #include "report/export/anonymise.h"
 #include "report/export/export.h"
-#include "store/selection/selection.h"
 #include "store/query-value.h"
+#include "store/selection/selection.h"
 #include "store/statement.h"
 
 static int write_to(FILE *file, sqlite3 *db, const struct export_format *format,

@@ -15,8 +15,8 @@
 #include "common/text-stream.h"
 #include "report/plot/plot.h"
 #include "report/report.h"
-#include "store/selection/selection.h"
 #include "store/query-value.h"
+#include "store/selection/selection.h"
 #include "store/statement.h"
 
 #define POINTS_PER_MM (72 / 25.4)

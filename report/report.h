@@ -12,9 +12,9 @@
 
 #include "report/callgraph/needs.h"
 #include "report/callgraph/profile.h"
-#include "store/selection/selection.h"
 #include "report/text/site-name.h"
 #include "report/text/table.h"
+#include "store/selection/selection.h"
 
 struct suppressions;
 

@@ -8,11 +8,11 @@
 
 #include "common/cleanup.h"
 #include "report/report.h"
-#include "store/selection/selection.h"
 #include "store/compact/virtual-table.h"
 #include "store/database.h"
 #include "store/heatmap/heatmap.h"
 #include "store/schema.h"
+#include "store/selection/selection.h"
 #include "store/statement.h"
 
 #define PATIENCE_INSTRUCTIONS 20000 /* of SQLite's machine: some 1 ms */

@@ -55,8 +55,8 @@ struct tracker {
 	uint64_t n_signal_stops; /* images that use the signal themselves */
 	/* Called before an image is forgotten; may be NULL. */
 	void (*forget)(void *user, uint32_t process_id);
-	/* Called for each file whose code a process has mapped; may be NULL. */
 	struct entry *entry; /* the function of --start-after; NULL: none */
+	/* Called for each file whose code a process has mapped; may be NULL. */
 	void (*loaded)(void *files, const struct run_file *file);
 	void *files;
 	void *user;

@@ -4,12 +4,12 @@
 #include <string.h>
 
 #include "common/array.h"
-#include "store/selection/count.h"
 #include "store/compact/scan.h"
 #include "store/database.h"
 #include "store/end-queue.h"
 #include "store/row-limit.h"
 #include "store/row-writer.h"
+#include "store/selection/count.h"
 #include "store/statement.h"
 
 enum {

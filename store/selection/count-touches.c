@@ -3,10 +3,10 @@
 #include <stdlib.h>
 
 #include "common/array.h"
-#include "store/selection/count.h"
 #include "store/database.h"
 #include "store/row-limit.h"
 #include "store/row-scan.h"
+#include "store/selection/count.h"
 #include "store/statement.h"
 #include "store/touch.h"
 

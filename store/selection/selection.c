@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 #include "common/cleanup.h"
-#include "store/selection/count.h"
 #include "store/database.h"
+#include "store/selection/count.h"
 #include "store/selection/stretches.h"
 #include "store/statement.h"
 

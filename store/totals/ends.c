@@ -94,9 +94,9 @@ static void count_block(struct tally_ends *ends, struct site_ends *site,
 }
 
 /* Sums of many products: unsigned, for damaged rows may say anything. */
-static void add_time(struct site_ends *site, uint64_t bytes, int64_t time_ns)
+static void add_time(struct site_ends *site, uint64_t bytes, __int128 time_ns)
 {
-	site->byte_ns += (unsigned __int128)bytes * (unsigned __int128)(__int128)time_ns;
+	site->byte_ns += (unsigned __int128)bytes * (unsigned __int128)time_ns;
 }
 
 static void begin_at(struct site_ends *site, int64_t time_ns)
@@ -128,8 +128,7 @@ int tally_ends_live(struct tally_ends *ends, uint32_t site, uint64_t bytes, int6
 	if (r < 0)
 		return r;
 	begin_at(&ends->sites[site], time_ns);
-	ends->sites[site].byte_ns -=
-		(unsigned __int128)bytes * (unsigned __int128)(__int128)time_ns;
+	add_time(&ends->sites[site], bytes, -(__int128)time_ns);
 	return 0;
 }
 

@@ -77,19 +77,25 @@ void tally_keep_peak(const struct tally *tally, struct tally_site *site)
 	site->kept_variance = site->live_variance;
 }
 
-static void add_live(struct tally *tally, struct tally_site *site,
-		     const struct block_weight *weight, int64_t time_ns)
+static void put_live(struct tally *tally, struct tally_site *site,
+		     const struct block_weight *weight)
 {
 	tally_keep_peak(tally, site);
 	site->n_live += weight->n;
 	site->live_bytes += weight->bytes;
 	site->live_variance += weight->variance;
+	tally->live_bytes += weight->bytes;
+	tally->live_variance += weight->variance;
+}
+
+static void add_live(struct tally *tally, struct tally_site *site,
+		     const struct block_weight *weight, int64_t time_ns)
+{
+	put_live(tally, site, weight);
 	if (site->live_bytes > site->peak_bytes) {
 		site->peak_bytes = site->live_bytes;
 		site->peak_ns = time_ns;
 	}
-	tally->live_bytes += weight->bytes;
-	tally->live_variance += weight->variance;
 	if (tally->live_bytes > tally->total.peak_bytes) {
 		tally->total.peak_bytes = tally->live_bytes;
 		tally->total.peak_variance = tally->live_variance;
@@ -123,16 +129,9 @@ static void take_live(struct tally *tally, struct tally_site *site,
 	tally->live_variance -= weight->variance;
 }
 
-void tally_return(struct tally *tally, uint32_t number, const struct block_weight *weight)
+void tally_return(struct tally *tally, uint32_t site, const struct block_weight *weight)
 {
-	struct tally_site *site = &tally->sites[number];
-
-	tally_keep_peak(tally, site);
-	site->n_live += weight->n;
-	site->live_bytes += weight->bytes;
-	site->live_variance += weight->variance;
-	tally->live_bytes += weight->bytes;
-	tally->live_variance += weight->variance;
+	put_live(tally, &tally->sites[site], weight);
 }
 
 void tally_settle_live(struct tally *tally, int64_t time_ns)

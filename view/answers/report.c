@@ -7,8 +7,8 @@
 #include "common/cleanup.h"
 #include "common/text-stream.h"
 #include "report/report.h"
-#include "store/selection/selection.h"
 #include "store/query-value.h"
+#include "store/selection/selection.h"
 #include "store/statement.h"
 
 #define DEFAULT_LIMIT 200
