@@ -5,6 +5,7 @@
  * Documentation/admin-guide/mm/pagemap.rst, Documentation/filesystems/proc.rst
  */
 #include <linux/types.h>
+#include <stddef.h>
 #include <sys/ioctl.h>
 
 struct page_scan_region {
@@ -42,6 +43,22 @@ _Static_assert(sizeof(struct page_scan) == 96, "struct pm_scan_arg is ABI");
 #define PAGE_SCAN_SWAPPED (1u << 4)
 #define PAGE_SCAN_ZERO	  (1u << 5)
 #define PAGE_SCAN_HUGE	  (1u << 6)
+
+/*
+ * What one call has named, n regions in order of address: of the pages from request->start up to
+ * request->walk_end. May set max_pages of the next call. Returns 0, a negative errno, or 1: there
+ * shall be no next call.
+ */
+typedef int (*page_scan_take)(void *user, struct page_scan *request,
+			      const struct page_scan_region *regions, size_t n);
+
+/*
+ * Ask for the pages from request->start up to request->end by as many calls as it takes; table is
+ * /proc/PID/pagemap. The caller has set what is asked, all but size and vec. Behind it all up to
+ * walk_end was taken, also on failure. Returns 0, the kernel's negative errno, or what take
+ * returned. Any thread.
+ */
+int page_scan_range(int table, struct page_scan *request, page_scan_take take, void *user);
 
 /* Which mapping lies at an address. */
 struct map_query {

@@ -18,7 +18,6 @@
 
 #define MAX_STATUS_BYTES 8192u
 #define MAX_BYTES	 (64u << 20) /* of runs, and of maps */
-#define N_REGIONS	 1024u
 #define N_ENTRIES	 4096u /* of /proc/PID/pagemap at once */
 #define MAX_CLOSED_BYTES (UINT64_C(1) << 30)
 #define N_NODE_PAGES	 512u /* whose nodes are asked for at once */
@@ -199,36 +198,32 @@ static unsigned bits_of_categories(uint64_t categories)
 	       (categories & PAGE_SCAN_HUGE ? TRACE_PAGE_HUGE : 0);
 }
 
+static int add_named(void *user, struct page_scan *request, const struct page_scan_region *regions,
+		     size_t n)
+{
+	struct look *look = user;
+	int err = 0;
+
+	(void)request;
+	for (size_t i = 0; i < n && err == 0; i++)
+		err = add_pages(look, regions[i].start / look->page_bytes,
+				(regions[i].end - regions[i].start) / look->page_bytes,
+				bits_of_categories(regions[i].categories));
+	return err;
+}
+
 /* Pages [start, end) of which the kernel says something. */
 static int scan_range(struct look *look, uint64_t start, uint64_t end, bool is_file)
 {
-	struct page_scan_region regions[N_REGIONS];
 	struct page_scan request = {
-		.size = sizeof(request),
+		.start = start,
 		.end = end,
-		.walk_end = start,
-		.vec = (uintptr_t)regions,
-		.vec_len = N_REGIONS,
 		.category_anyof_mask = PAGE_SCAN_PRESENT | PAGE_SCAN_SWAPPED,
 		.return_mask = PAGE_SCAN_PRESENT | PAGE_SCAN_SWAPPED | PAGE_SCAN_ZERO |
 			       PAGE_SCAN_HUGE | (is_file ? PAGE_SCAN_FILE : 0),
 	};
-	int err = 0;
 
-	while (err == 0 && request.walk_end < request.end) {
-		request.start = request.walk_end;
-		int n = ioctl(look->fd, PAGE_SCAN, &request);
-
-		if (n < 0)
-			return -errno;
-		for (int i = 0; i < n && err == 0; i++)
-			err = add_pages(look, regions[i].start / look->page_bytes,
-					(regions[i].end - regions[i].start) / look->page_bytes,
-					bits_of_categories(regions[i].categories));
-		if (request.walk_end <= request.start)
-			break;
-	}
-	return err;
+	return page_scan_range(look->fd, &request, add_named, look);
 }
 
 /* Whether all of [start, end) is mapped. */
@@ -244,14 +239,22 @@ static bool is_mapped(const struct look *look, uint64_t start, uint64_t end)
 	return true;
 }
 
-/* What lies between the regions that the kernel has named is there, in small pages of its own. */
-static int add_unnamed(struct look *look, const struct page_scan *asked, int n_regions)
+/*
+ * What lies between the regions that the kernel has named is there, in small pages of its own. So
+ * it is with what has been unmapped meanwhile: then they are to be asked for by name.
+ */
+static int add_unnamed(void *user, struct page_scan *request,
+		       const struct page_scan_region *regions, size_t n)
 {
-	const struct page_scan_region *regions = (const void *)(uintptr_t)asked->vec;
-	uint64_t at = asked->start / look->page_bytes;
+	struct look *look = user;
+	uint64_t at = request->start / look->page_bytes;
 	int err = 0;
 
-	for (int i = 0; i < n_regions && err == 0; i++) {
+	if (!is_mapped(look, request->start, request->walk_end)) {
+		request->walk_end = request->start;
+		return 1;
+	}
+	for (size_t i = 0; i < n && err == 0; i++) {
 		uint64_t first = regions[i].start / look->page_bytes;
 		uint64_t end = regions[i].end / look->page_bytes;
 		unsigned bits = bits_of_categories(regions[i].categories);
@@ -262,43 +265,27 @@ static int add_unnamed(struct look *look, const struct page_scan *asked, int n_r
 		at = end;
 	}
 	return err < 0 ? err
-		       : add_pages(look, at, asked->walk_end / look->page_bytes - at,
+		       : add_pages(look, at, request->walk_end / look->page_bytes - at,
 				   TRACE_PAGE_PRESENT);
 }
 
 /*
  * A map of memory of its own: nearly all of its pages are alike. So the kernel is asked for those
- * that are not just there, which takes a quarter of the time. What has been unmapped meanwhile it
- * does not name either, so the map is asked for afterwards.
+ * that are not just there, which takes a quarter of the time.
  */
 static int scan_own_map(struct look *look, uint64_t start, uint64_t end)
 {
-	struct page_scan_region regions[N_REGIONS];
 	struct page_scan request = {
-		.size = sizeof(request),
+		.start = start,
 		.end = end,
-		.walk_end = start,
-		.vec = (uintptr_t)regions,
-		.vec_len = N_REGIONS,
 		.category_inverted = PAGE_SCAN_PRESENT,
 		.category_anyof_mask = PAGE_SCAN_PRESENT | PAGE_SCAN_ZERO | PAGE_SCAN_HUGE,
 		.return_mask =
 			PAGE_SCAN_PRESENT | PAGE_SCAN_SWAPPED | PAGE_SCAN_ZERO | PAGE_SCAN_HUGE,
 	};
-	int err = 0;
+	int err = page_scan_range(look->fd, &request, add_unnamed, look);
 
-	while (err == 0 && request.walk_end < request.end) {
-		request.start = request.walk_end;
-		int n = ioctl(look->fd, PAGE_SCAN, &request);
-
-		if (n < 0)
-			return -errno;
-		if (request.walk_end <= request.start ||
-		    !is_mapped(look, request.start, request.walk_end))
-			return scan_range(look, request.start, end, false);
-		err = add_unnamed(look, &request, n);
-	}
-	return err;
+	return err < 0 ? err : scan_range(look, request.walk_end, end, false);
 }
 
 static unsigned more_bits(uint64_t entry)

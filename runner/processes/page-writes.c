@@ -25,7 +25,6 @@
 #define USER_MODE_ONLY 1
 #define FEATURES       (UINT64_C(1) << 13 | UINT64_C(1) << 15) /* WP_UNPOPULATED, WP_ASYNC */
 
-#define N_REGIONS     512u
 #define MAX_RUN_BYTES (64u << 20)
 /* What is watched merges with no new neighbour until it is watched, too: stay off the limit. */
 #define MAX_AREAS    16384u
@@ -116,36 +115,6 @@ static int keep_span(struct asking *asking, uint64_t start, uint64_t end)
 
 /* ---- Pages ---- */
 
-typedef int (*take_region)(struct asking *asking, uint64_t start, uint64_t end);
-
-/* request: its range, flags and categories. walk_end tells where it has ended, also on failure. */
-static int scan(struct asking *asking, struct page_scan *request, take_region take)
-{
-	struct page_scan_region regions[N_REGIONS];
-	int err = 0;
-
-	request->size = sizeof(*request);
-	request->vec = (uintptr_t)regions;
-	request->vec_len = N_REGIONS;
-	request->walk_end = request->start;
-	while (err == 0 && request->walk_end < request->end) {
-		request->start = request->walk_end;
-		int n = ioctl(asking->table, PAGE_SCAN, request);
-
-		if (n < 0) {
-			request->walk_end = request->start;
-			return -errno;
-		}
-		for (int i = 0; i < n && err == 0; i++)
-			err = take(asking, regions[i].start, regions[i].end);
-		/* Of new pages no more than are left. */
-		if (request->walk_end <= request->start ||
-		    (request->max_pages && (request->max_pages = asking->left) == 0))
-			break;
-	}
-	return err;
-}
-
 /*
  * What has lost its protection, or never had it. A page of zeros was only read. What takes part in
  * the kernel's answer beside `written' keeps it from protecting pages that are not there.
@@ -163,22 +132,40 @@ static struct page_scan written_in(uint64_t start, uint64_t end)
 	};
 }
 
-static int take_written(struct asking *asking, uint64_t start, uint64_t end)
+static int take_written(void *user, struct page_scan *request,
+			const struct page_scan_region *regions, size_t n)
 {
-	int err = add_run(asking, asking->clean, start, 0);
+	struct asking *asking = user;
+	int err = 0;
 
-	asking->clean = end;
-	return err < 0 ? err : add_run(asking, start, end, TRACE_WRITE_WRITTEN);
+	(void)request;
+	for (size_t i = 0; i < n && err == 0; i++) {
+		err = add_run(asking, asking->clean, regions[i].start, 0);
+		if (err == 0)
+			err = add_run(asking, regions[i].start, regions[i].end,
+				      TRACE_WRITE_WRITTEN);
+		asking->clean = regions[i].end;
+	}
+	return err;
 }
 
-static int take_new(struct asking *asking, uint64_t start, uint64_t end)
+/* No more than are left. */
+static int take_new(void *user, struct page_scan *request, const struct page_scan_region *regions,
+		    size_t n)
 {
-	uint64_t n = (end - start) / asking->page_bytes;
+	struct asking *asking = user;
 
-	asking->look->new_bytes += end - start;
-	if (asking->left != UINT64_MAX)
-		asking->left -= n < asking->left ? n : asking->left;
-	return 0;
+	for (size_t i = 0; i < n; i++) {
+		uint64_t bytes = regions[i].end - regions[i].start;
+		uint64_t n_pages = bytes / asking->page_bytes;
+
+		asking->look->new_bytes += bytes;
+		if (asking->left != UINT64_MAX)
+			asking->left -= n_pages < asking->left ? n_pages : asking->left;
+	}
+	if (request->max_pages)
+		request->max_pages = asking->left;
+	return asking->left == 0;
 }
 
 /* It was unmapped meanwhile, and something else may be there: nothing is known of the rest. */
@@ -193,7 +180,7 @@ static int look_at_known(struct asking *asking, uint64_t start, uint64_t end)
 	int err;
 
 	asking->clean = start;
-	err = scan(asking, &request, take_written);
+	err = page_scan_range(asking->table, &request, take_written, asking);
 	if (err < 0 && !has_gone(err))
 		return err;
 	err = add_run(asking, asking->clean, request.walk_end, 0);
@@ -210,10 +197,10 @@ static int look_at_new(struct asking *asking, uint64_t start, uint64_t end)
 		return 0;
 	}
 	request.max_pages = asking->left == UINT64_MAX ? 0 : asking->left;
-	err = scan(asking, &request, take_new);
+	err = page_scan_range(asking->table, &request, take_new, asking);
 	if (err < 0 && !has_gone(err))
 		return err;
-	asking->look->is_cut |= err == 0 && request.walk_end < end;
+	asking->look->is_cut |= err >= 0 && request.walk_end < end;
 	err = add_run(asking, start, request.walk_end, TRACE_WRITE_NEW);
 	return err < 0 ? err : keep_span(asking, start, request.walk_end);
 }
@@ -226,12 +213,20 @@ static int look_at_small(struct asking *asking, uint64_t start, uint64_t end)
 				: look_at_new(asking, start, end);
 }
 
-static int take_huge(struct asking *asking, uint64_t start, uint64_t end)
+static int take_huge(void *user, struct page_scan *request, const struct page_scan_region *regions,
+		     size_t n)
 {
-	int err = look_at_small(asking, asking->small, start);
+	struct asking *asking = user;
+	int err = 0;
 
-	asking->small = end;
-	return err < 0 ? err : add_run(asking, start, end, TRACE_WRITE_HUGE);
+	(void)request;
+	for (size_t i = 0; i < n && err == 0; i++) {
+		err = look_at_small(asking, asking->small, regions[i].start);
+		if (err == 0)
+			err = add_run(asking, regions[i].start, regions[i].end, TRACE_WRITE_HUGE);
+		asking->small = regions[i].end;
+	}
+	return err;
 }
 
 /* A part of a mapping that was protected, or was not. What was huge is not, and is new. */
@@ -248,7 +243,7 @@ static int look_at_piece(struct asking *asking, const struct page_area *area,
 
 	asking->small = piece.start;
 	if (area->has_huge)
-		err = scan(asking, &request, take_huge);
+		err = page_scan_range(asking->table, &request, take_huge, asking);
 	return err < 0 ? err : look_at_small(asking, asking->small, piece.end);
 }
 
