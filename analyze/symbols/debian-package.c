@@ -25,16 +25,22 @@ static bool has_line(const char *list, const char *path)
 	return false;
 }
 
+/*
+ * A file in /usr/lib can also be reached by /lib. Packages built before the merge of the two list
+ * /lib/..., later ones /usr/lib/...; the loader gives either, as the library was looked for.
+ */
 static bool list_has(const char *list_path, const char *path)
 {
 	static const char usr[] = "/usr";
+	char other[4096];
 	auto_free char *list = NULL;
+	bool is_usr = strncmp(path, usr, sizeof(usr) - 1) == 0;
 
 	if (io_read_file(list_path, MAX_LIST_BYTES, &list, NULL) < 0)
 		return false;
-	/* Packages built before the merge of / and /usr list /lib/..., maps show /usr/lib/... */
-	bool is_usr = strncmp(path, usr, sizeof(usr) - 1) == 0;
-	return has_line(list, path) || (is_usr && has_line(list, path + sizeof(usr) - 1));
+	snprintf(other, sizeof(other), "%s%s", is_usr ? "" : usr,
+		 is_usr ? path + sizeof(usr) - 1 : path);
+	return has_line(list, path) || has_line(list, other);
 }
 
 /* ".../info/libc6:amd64.list" -> "libc6" */

@@ -15,7 +15,9 @@ static void setup(void)
 	ck_assert_ptr_nonnull(mkdtemp(folder));
 	snprintf(list, sizeof(list), "%s/libx1:amd64.list", folder);
 	FILE *file = fopen(list, "w");
-	fputs("/.\n/home/x/x-tool\n/lib/x86_64/libx.so.1.2\n/usr/bin/x-tool", file);
+	fputs("/.\n/home/x/x-tool\n/lib/x86_64/libx.so.1.2\n/usr/lib/x86_64/liby.so\n"
+	      "/usr/bin/x-tool",
+	      file);
 	fclose(file);
 }
 
@@ -30,6 +32,7 @@ static const struct {
 	int result;
 } files[] = {
 	{ "/lib/x86_64/libx.so.1.2", 0 }, { "/usr/lib/x86_64/libx.so.1.2", 0 }, /* merged /usr */
+	{ "/lib/x86_64/liby.so", 0 }, /* the same, listed by its other name */
 	{ "/usr/bin/x-tool", 0 }, /* the last line, without a newline */
 	{ "/usr/bin/x-too", -ENOENT },	  { "/lib/x86_64/libx.so.1", -ENOENT },
 	{ "bin/x-tool", -ENOENT },	  { "/home/x/x-tool", -ENOENT }, /* not looked for */
