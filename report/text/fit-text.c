@@ -337,7 +337,8 @@ static int finish(void *cookie)
 {
 	struct fit *fit = cookie;
 
-	fwrite(fit->line, 1, fit->n, fit->out);
+	if (fit->n > 0)
+		fwrite(fit->line, 1, fit->n, fit->out);
 	free(fit->line);
 	free(fit);
 	return 0;
