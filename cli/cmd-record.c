@@ -448,6 +448,18 @@ static int read_time(const struct option_set *options, enum option_id id, uint64
 
 #define ATTACH_PROGRESS_NS UINT64_C(10000000000)
 
+/* What a process can be given only before it starts; 0: nothing of it was asked for here. */
+static int refuse_too_late(const struct option_set *options)
+{
+	for (enum option_id id = 0; id < OPTION_COUNT; id++)
+		if (option_origin(options, id) == OPTION_FROM_LINE && id != OPTION_ATTACH_PID &&
+		    option_is_of(id, COMMAND_RECORD) && !option_is_of(id, COMMAND_ATTACH))
+			return cmd_usage("record: --%s is for a program that is started; leave it "
+					 "or -p PID|NAME out",
+					 option_row(id)->name);
+	return 0;
+}
+
 /* text says which processes, command[0] what each should run (NULL: any). The exit status. */
 static int attach_to(const char *text, char **command, const struct option_set *options)
 {
@@ -482,6 +494,8 @@ int cmd_record(const struct option_set *given)
 
 	if (r < 0)
 		return cmd_usage("record: %s", r == -EINVAL ? all.message : strerror(-r));
+	if (option_text(&all, OPTION_ATTACH_PID) && (r = refuse_too_late(&all)) != 0)
+		return r;
 	if (option_text(&all, OPTION_ATTACH_PID))
 		return attach_to(option_text(&all, OPTION_ATTACH_PID), all.operands, &all);
 	if (option_text(&all, OPTION_DURATION) || option_flag(&all, OPTION_CHILDREN) ||

@@ -196,20 +196,40 @@ static int add_thread(void *user, pid_t tid)
 		return r == -ESRCH ? 0 : r;
 	if (fd < 0)
 		return -ENODEV;
-	if (counter->fd < 0)
-		counter->fd = fd;
-	else
-		counter->more[counter->n_more++] = fd;
+	counter->more[counter->n_more++] = fd;
 	return 0;
+}
+
+static void cut_more(void *user, size_t n)
+{
+	struct pmu_counter *counter = user;
+
+	while (counter->n_more > n)
+		close(counter->more[--counter->n_more]);
 }
 
 static void close_counter(struct pmu_counter *counter)
 {
-	while (counter->n_more > 0)
-		close(counter->more[--counter->n_more]);
+	cut_more(counter, 0);
 	free(counter->more);
 	counter->more = NULL;
 	cleanup_close(&counter->fd);
+}
+
+/* Threads that are born all the time may be counted twice, or not: no number is better. */
+static int add_process(struct pmu_counter *counter, pid_t pid)
+{
+	int r = pmu_each_thread(
+		pid, false,
+		&(struct pmu_each_thread){ add_thread, cut_more, &counter->n_more, counter });
+
+	if (r <= 0)
+		return r;
+	counter->refusal = (struct pmu_refusal){
+		.error = EAGAIN,
+		.why = "the process starts threads all the time, which may count twice",
+	};
+	return -EAGAIN;
 }
 
 static struct pmu_counter *next_counter(const char **list, struct pmu_counters *counters)
@@ -246,7 +266,9 @@ int pmu_counters_attach(const char *list, const pid_t *pids, size_t n_pids,
 		int r = 0;
 
 		for (size_t i = 0; r == 0 && i < n_pids; i++)
-			r = pmu_each_thread(pids[i], false, add_thread, counter);
+			r = add_process(counter, pids[i]);
+		if (counter->n_more > 0)
+			counter->fd = counter->more[--counter->n_more];
 		if (r == 0)
 			continue;
 		close_counter(counter); /* a part of the threads would be sold as all */

@@ -77,8 +77,10 @@ static int open_everywhere(struct pmu_event_set *set, pid_t pid)
 }
 
 /* Close events of other threads from the one with this number on. */
-static void close_more(struct pmu_event_set *set, size_t first)
+static void close_more(void *user, size_t first)
 {
+	struct pmu_event_set *set = user;
+
 	while (set->n_more > first)
 		close(set->more[--set->n_more]);
 }
@@ -117,8 +119,8 @@ static bool has_task(const struct task_list *list, pid_t tid)
 }
 
 /* One look at the threads there are. How many were new, or a negative errno. */
-static int look_for_new(const char *path, struct task_list *list, int (*add)(void *user, pid_t tid),
-			void *user)
+static int look_for_new(const char *path, struct task_list *list,
+			const struct pmu_each_thread *each)
 {
 	DIR *folder = opendir(path);
 	const struct dirent *entry;
@@ -134,34 +136,103 @@ static int look_for_new(const char *path, struct task_list *list, int (*add)(voi
 			break;
 		list->tids[list->n++] = tid;
 		n_new++;
-		r = add(user, tid);
+		r = each->add(each->user, tid);
 	}
 	if (folder)
 		closedir(folder);
 	return r < 0 ? r : n_new;
 }
 
-int pmu_each_thread(pid_t pid, bool has_first, int (*add)(void *user, pid_t tid), void *user)
+/* 0, how many were born while others were added, or a negative errno. */
+static int add_each_once(pid_t pid, bool has_first, const struct pmu_each_thread *each)
 {
 	struct task_list list = { NULL, 0 };
+	int n_new, n_born = 0, r = grow_array_of(&list.tids, 0, 1, sizeof(*list.tids));
 	char path[64];
-	int r = grow_array_of(&list.tids, 0, 1, sizeof(*list.tids));
 
 	if (r == 0 && has_first)
 		list.tids[list.n++] = pid;
 	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-	for (int n_new = 1; r == 0 && n_new > 0; r = n_new < 0 ? n_new : 0)
-		n_new = look_for_new(path, &list, add, user);
+	if (r == 0)
+		r = look_for_new(path, &list, each);
+	while (r >= 0 && (n_new = look_for_new(path, &list, each)) != 0) {
+		r = n_new < 0 ? n_new : 0;
+		n_born += n_new;
+	}
 	free(list.tids);
+	return r < 0 ? r : n_born;
+}
+
+int pmu_each_thread(pid_t pid, bool has_first, const struct pmu_each_thread *each)
+{
+	size_t n_before = *each->n;
+
+	for (int i = 1;; i++) {
+		int r = add_each_once(pid, has_first, each);
+
+		if (r == 0 || (r > 0 && i == PMU_THREAD_TRIES))
+			return r;
+		each->cut(each->user, n_before);
+		if (r < 0)
+			return r;
+	}
+}
+
+static int add_process(struct pmu_event_set *set, pid_t pid, bool has_first,
+		       const struct pmu_each_thread *each)
+{
+	int n_born = pmu_each_thread(pid, has_first, each);
+
+	if (n_born > 0)
+		pmu_notes_add(&set->notes,
+			      "threads are born all the time: %d may be sampled twice or not",
+			      n_born);
+	return n_born < 0 ? n_born : 0;
+}
+
+int pmu_event_set_each_thread(struct pmu_event_set *set, const struct access_options *options,
+			      bool has_first, const struct pmu_each_thread *each)
+{
+	int r = options->is_running ? add_process(set, options->pid, has_first, each) : 0;
+
+	for (size_t i = 0; r == 0 && i < options->n_more_pids; i++)
+		r = add_process(set, options->more_pids[i], false, each);
+	if (r < 0)
+		each->cut(each->user, 0);
 	return r;
 }
 
-int pmu_event_set_add_threads(struct pmu_event_set *set, pid_t pid, bool has_first)
+static struct pmu_each_thread grow_more(struct pmu_event_set *set)
 {
-	int r = pmu_each_thread(pid, has_first, add_thread, set);
+	return (struct pmu_each_thread){ add_thread, close_more, &set->n_more, set };
+}
 
+int pmu_event_set_add_threads(struct pmu_event_set *set, const struct access_options *options)
+{
+	const struct pmu_each_thread each = grow_more(set);
+
+	return pmu_event_set_each_thread(set, options, true, &each);
+}
+
+int pmu_event_set_open_beside(const struct pmu_event_set *set, const struct access_options *options,
+			      struct pmu_event_set *ret_beside)
+{
+	struct pmu_event_set beside = *set; /* its fds[] are where the records go */
+	const struct pmu_each_thread each = grow_more(&beside);
+	int r;
+
+	beside.more = NULL;
+	beside.n_more = 0;
+	beside.n_rungs = 0;
+	beside.is_replaced = true;
+	r = options->is_running ? pmu_event_set_each_thread(&beside, options, false, &each)
+				: add_thread(&beside, options->pid);
+	if (r == 0 && beside.n_more == 0)
+		r = -ESRCH;
 	if (r < 0)
-		close_more(set, 0);
+		pmu_event_set_discard(&beside);
+	else
+		*ret_beside = beside;
 	return r;
 }
 
@@ -169,13 +240,14 @@ int pmu_event_set_prepare(const struct pmu_event_set *set, uint64_t period, cons
 			  size_t n_pids, struct pmu_event_set *ret_next)
 {
 	struct pmu_event_set next = *set; /* its fds[] are where the records go */
+	const struct pmu_each_thread each = grow_more(&next);
 	int r = 0;
 
 	next.more = NULL;
 	next.n_more = 0;
 	next.attr.sample_period = period;
 	for (size_t i = 0; r == 0 && i < n_pids; i++) {
-		r = pmu_each_thread(pids[i], false, add_thread, &next);
+		r = add_process(&next, pids[i], false, &each);
 		/* It has ended since, or another user's program is run in it. */
 		if (r == -ENOENT || r == -EACCES || r == -EPERM)
 			r = 0;

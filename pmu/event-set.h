@@ -45,18 +45,45 @@ void pmu_event_fill_common(struct perf_event_attr *attr);
 int pmu_event_set_open(const struct perf_event_attr *attr, pid_t pid, uint32_t ring_bytes,
 		       struct pmu_event_set *ret_set, struct pmu_refusal *ret_refusal);
 
-/*
- * Call add() for each thread of a process that runs, until no new one is found; has_first: not for
- * its first one. Returns 0, what add() returned below 0, or another negative errno.
- */
-int pmu_each_thread(pid_t pid, bool has_first, int (*add)(void *user, pid_t tid), void *user);
+/* What is done with each thread of a process that runs. */
+struct pmu_each_thread {
+	int (*add)(void *user, pid_t tid); /* 0 or a negative errno */
+	void (*cut)(void *user, size_t n); /* take back all but the first n that were added */
+	const size_t *n; /* of what has been added */
+	void *user;
+};
 
 /*
- * Add the threads of a process that runs already, until no new one is found: what inherits begins
- * with the thread that it was opened on. has_first: the set was opened on its first thread. Of a
- * set of one rung. Returns 0 or a negative errno; the set has none but its first thread then.
+ * Call add() for each thread of a process that runs; has_first: not for its first one. What is
+ * opened on a thread is inherited by those that it starts, so one that is born meanwhile may have
+ * it already: then all is taken back and begun anew, PMU_THREAD_TRIES times. Returns 0; how many of
+ * the last try may have it twice, or not at all; or a negative errno, also of add(): nothing of
+ * this process is left then.
  */
-int pmu_event_set_add_threads(struct pmu_event_set *set, pid_t pid, bool has_first);
+#define PMU_THREAD_TRIES 10
+int pmu_each_thread(pid_t pid, bool has_first, const struct pmu_each_thread *each);
+
+/*
+ * The same for processes that run already (options->is_running; else nothing is done); has_first:
+ * not for the first thread of options->pid. What may be there twice is noted. Returns 0 or a
+ * negative errno: nothing is left then.
+ */
+int pmu_event_set_each_thread(struct pmu_event_set *set, const struct access_options *options,
+			      bool has_first, const struct pmu_each_thread *each);
+
+/*
+ * Add the threads of processes that run already to a set of one rung, which was opened on the first
+ * one: what inherits begins with the thread that it was opened on. As above.
+ */
+int pmu_event_set_add_threads(struct pmu_event_set *set, const struct access_options *options);
+
+/*
+ * Open the set's event a second time wherever it is open, switched off, with the same rings.
+ * *ret_beside has nothing but more[]; pmu_event_set_discard() closes it, before the set is closed.
+ * Returns 0 or a negative errno.
+ */
+int pmu_event_set_open_beside(const struct pmu_event_set *set, const struct access_options *options,
+			      struct pmu_event_set *ret_beside);
 
 /*
  * Open events of another period on all threads of processes that run, switched off, beside those of

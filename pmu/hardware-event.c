@@ -37,38 +37,48 @@ int pmu_hardware_open(const struct access_source *source, const struct access_op
 	return r;
 }
 
+static int enable(int fd, int leader_fd, bool on)
+{
+	unsigned long request = on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE;
+
+	return ioctl(leader_fd >= 0 ? leader_fd : fd, request, 0) < 0 ? -errno : 0;
+}
+
 int pmu_hardware_enable(struct access_stream *base, bool on)
 {
 	const struct hardware_stream *stream = hardware(base);
-	unsigned long request = on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE;
+	const struct pmu_event_set *set = &stream->events.set;
+	int r = 0;
 
-	for (size_t i = 0; i < stream->events.set.n; i++) {
-		int leader_fd = stream->leader_fds[i];
-
-		if (ioctl(leader_fd >= 0 ? leader_fd : stream->events.set.fds[i], request, 0) < 0)
-			return -errno;
-	}
-	return 0;
+	for (size_t i = 0; r == 0 && i < set->n; i++)
+		r = enable(set->fds[i], stream->members[i].leader_fd, on);
+	for (size_t i = 0; r == 0 && i < set->n_more; i++)
+		r = enable(set->more[i], stream->more_leaders[i], on);
+	return r;
 }
 
 /*
  * With perf's clock many samples may wait in the processor's own buffer. Reading the count empties
  * it into the ring (intel_pmu_auto_reload_read), so that none is older than what was told before.
  */
-static void flush(const struct hardware_stream *stream)
+static void flush(const int *fds, size_t n)
 {
-	for (size_t i = 0; i < stream->events.set.n; i++) {
+	for (size_t i = 0; i < n; i++) {
 		uint64_t values[4];
 
-		if (read(stream->events.set.fds[i], values, sizeof(values)) < 0)
+		if (read(fds[i], values, sizeof(values)) < 0)
 			continue; /* its task has ended, and emptied it before */
 	}
 }
 
 ssize_t pmu_hardware_read(struct access_stream *base, pmu_sink sink, void *context)
 {
-	if (hardware(base)->clock)
-		flush(hardware(base));
+	const struct pmu_event_set *set = &hardware(base)->events.set;
+
+	if (hardware(base)->clock) {
+		flush(set->fds, set->n);
+		flush(set->more, set->n_more);
+	}
 	return pmu_event_stream_read(base, sink, context);
 }
 

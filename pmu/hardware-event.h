@@ -46,12 +46,20 @@ struct hardware_kind {
 	void (*remark)(const struct perf_event_attr *attr, struct pmu_notes *remarks);
 };
 
+/* How an event of a stream was opened. */
+struct hardware_member {
+	struct perf_event_attr attr;
+	struct perf_event_attr leader; /* where leader_fd is one */
+	int leader_fd; /* -1: it has none */
+};
+
 struct hardware_stream {
 	struct event_stream events; /* what is shared with plain sources works on this */
 	struct pmu_host host;
 	struct pmu_event event; /* the first one */
 	struct pmu_notes remarks;
-	int *leader_fds; /* one for each fd of events.set; -1: it has none */
+	struct hardware_member *members; /* one for each of events.set.fds */
+	int *more_leaders; /* one for each of events.set.more; -1: it has none */
 	int64_t clock_shift_ns; /* CLOCK_MONOTONIC_RAW less perf's clock when they were read last */
 	struct pmu_perf_clock *clock; /* NULL: its stamps are of CLOCK_MONOTONIC_RAW */
 };

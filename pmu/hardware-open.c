@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "common/array.h"
@@ -102,7 +103,8 @@ static int open_member(struct opening *opening, const struct pmu_place *place, i
 	return pmu_event_negotiate_at(&opening->attr, place, opening->notes, ret_fd);
 }
 
-static int open_led(struct opening *opening, int cpu, int *ret_leader_fd, int *ret_fd)
+static int open_led(struct opening *opening, int cpu, struct hardware_member *ret_member,
+		    int *ret_fd)
 {
 	struct pmu_place place = { opening->pid, cpu, -1 };
 	struct perf_event_attr leader;
@@ -117,14 +119,19 @@ static int open_led(struct opening *opening, int cpu, int *ret_leader_fd, int *r
 	opening->attr.disabled = 0;
 	opening->attr.enable_on_exec = 0;
 	r = open_member(opening, &place, ret_fd);
-	if (r == 0)
-		*ret_leader_fd = steal_fd(&leader_fd);
-	return r;
+	if (r < 0)
+		return r;
+	ret_member->leader = leader;
+	ret_member->leader_fd = steal_fd(&leader_fd);
+	return 0;
 }
 
-static int open_on_cpu(struct opening *opening, int cpu, int *ret_leader_fd, int *ret_fd)
+static int open_on_cpu(struct opening *opening, int cpu, struct hardware_member *ret_member,
+		       int *ret_fd)
 {
 	int r = -ENODATA;
+
+	*ret_member = (struct hardware_member){ .leader_fd = -1 };
 
 	if (!opening->has_leader)
 		r = open_member(opening, &(struct pmu_place){ opening->pid, cpu, -1 }, ret_fd);
@@ -133,7 +140,8 @@ static int open_on_cpu(struct opening *opening, int cpu, int *ret_leader_fd, int
 		opening->has_leader =
 			pmu_catalogue_leader(opening->host, opening->event, true, &opening->leader);
 	if (r == -ENODATA && opening->has_leader)
-		r = open_led(opening, cpu, ret_leader_fd, ret_fd);
+		r = open_led(opening, cpu, ret_member, ret_fd);
+	ret_member->attr = opening->attr;
 	opening->is_negotiated |= r == 0;
 	return r;
 }
@@ -172,26 +180,26 @@ static bool is_among(int cpu, const int *cpus, int n)
 
 static int grow(struct hardware_stream *stream)
 {
-	int **arrays[] = { &stream->events.set.fds, &stream->events.set.cpus, &stream->leader_fds };
+	struct pmu_event_set *set = &stream->events.set;
+	int r = grow_array_of(&set->fds, set->n, 1, sizeof(*set->fds));
 
-	for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++) {
-		if (grow_array_of(arrays[i], stream->events.set.n, 1, sizeof(int)) < 0)
-			return -ENOMEM;
-	}
-	return 0;
+	if (r == 0)
+		r = grow_array_of(&set->cpus, set->n, 1, sizeof(*set->cpus));
+	if (r == 0)
+		r = grow_array_of(&stream->members, set->n, 1, sizeof(*stream->members));
+	return r;
 }
 
 static int add_on_cpu(struct hardware_stream *stream, struct opening *opening, int cpu)
 {
 	struct pmu_event_set *set = &stream->events.set;
-	int r = grow(stream), leader_fd = -1;
+	int r = grow(stream);
 
 	if (r == 0)
-		r = open_on_cpu(opening, cpu, &leader_fd, &set->fds[set->n]);
+		r = open_on_cpu(opening, cpu, &stream->members[set->n], &set->fds[set->n]);
 	if (r < 0)
 		return r;
-	set->cpus[set->n] = cpu;
-	stream->leader_fds[set->n++] = leader_fd;
+	set->cpus[set->n++] = cpu;
 	return 0;
 }
 
@@ -230,8 +238,7 @@ static void close_from(struct hardware_stream *stream, size_t first)
 
 	for (size_t i = first; i < set->n; i++) {
 		close(set->fds[i]);
-		if (stream->leader_fds[i] >= 0)
-			close(stream->leader_fds[i]);
+		cleanup_close(&stream->members[i].leader_fd);
 	}
 	set->n = first;
 }
@@ -264,6 +271,69 @@ static int add_events(struct hardware_stream *stream, struct opening *opening)
 		}
 	}
 	return set->n ? 0 : error;
+}
+
+/* ---- Threads of a process that runs ---- */
+
+/* Leave this many of more[]. */
+static void close_more(void *user, size_t n)
+{
+	struct hardware_stream *stream = user;
+	struct pmu_event_set *set = &stream->events.set;
+
+	while (set->n_more > n) {
+		close(set->more[--set->n_more]);
+		cleanup_close(&stream->more_leaders[set->n_more]);
+	}
+}
+
+/* One event of a thread as it was opened on the first one, into the same ring. */
+static int add_member(struct hardware_stream *stream, pid_t tid, size_t i)
+{
+	struct pmu_event_set *set = &stream->events.set;
+	struct hardware_member member = stream->members[i];
+	struct pmu_place place = { tid, set->cpus[i], -1 };
+	auto_close int leader_fd = -1, fd = -1;
+	int r = 0;
+
+	member.attr.enable_on_exec = member.leader.enable_on_exec = 0;
+	if (member.leader_fd >= 0)
+		r = pmu_event_open_at(&member.leader, &place, &leader_fd);
+	place.leader_fd = leader_fd;
+	if (r == 0)
+		r = pmu_event_open_at(&member.attr, &place, &fd);
+	if (r == 0 && ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, set->fds[i]) < 0)
+		r = -errno;
+	if (r < 0)
+		return r;
+	stream->more_leaders[set->n_more] = steal_fd(&leader_fd);
+	set->more[set->n_more++] = steal_fd(&fd);
+	return 0;
+}
+
+static int add_thread(void *user, pid_t tid)
+{
+	struct hardware_stream *stream = user;
+	struct pmu_event_set *set = &stream->events.set;
+	size_t first = set->n_more;
+	int r = grow_array_of(&set->more, first, set->n, sizeof(*set->more));
+
+	if (r == 0)
+		r = grow_array_of(&stream->more_leaders, first, set->n,
+				  sizeof(*stream->more_leaders));
+	for (size_t i = 0; r == 0 && i < set->n; i++)
+		r = add_member(stream, tid, i);
+	if (r < 0)
+		close_more(stream, first);
+	return r == -ESRCH ? 0 : r; /* it has ended since */
+}
+
+static int add_threads(struct hardware_stream *stream, const struct access_options *options)
+{
+	struct pmu_event_set *set = &stream->events.set;
+	const struct pmu_each_thread each = { add_thread, close_more, &set->n_more, stream };
+
+	return pmu_event_set_each_thread(set, options, true, &each);
 }
 
 /* ---- Sets ---- */
@@ -377,6 +447,13 @@ int pmu_hardware_init(const struct access_source *source, const struct access_op
 		pmu_hardware_finish(&stream);
 		return r;
 	}
+	/* Rings that are mapped take the records of other events. */
+	r = add_threads(&stream, options);
+	if (r < 0) {
+		pmu_refuse_threads(r, ret_refusal);
+		pmu_hardware_finish(&stream);
+		return r;
+	}
 	stream.events.base.source = source;
 	/*
 	 * One rung: primes, jitter of IBS and SPE, and the choice of what to tag are the
@@ -397,12 +474,14 @@ void pmu_hardware_finish(struct hardware_stream *stream)
 		if (set->rings)
 			pmu_ring_finish(&set->rings[i]);
 		close(set->fds[i]);
-		if (stream->leader_fds[i] >= 0)
-			close(stream->leader_fds[i]);
+		cleanup_close(&stream->members[i].leader_fd);
 	}
+	close_more(stream, 0);
 	free(set->fds);
+	free(set->more);
 	free(set->rings);
-	free(stream->leader_fds);
+	free(stream->members);
+	free(stream->more_leaders);
 	free(set->cpus);
 	pmu_perf_clock_close(stream->clock);
 	*stream = (struct hardware_stream){ 0 };

@@ -1,7 +1,9 @@
 #include "pmu/stream.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -104,6 +106,21 @@ static void plan_ladder(struct event_stream *stream, const struct access_options
 		attr->sample_type |= PERF_SAMPLE_PERIOD;
 }
 
+void pmu_refuse_threads(int error, struct pmu_refusal *ret_refusal)
+{
+	*ret_refusal = (struct pmu_refusal){
+		.error = -error,
+		.why = "not all threads that are there can be sampled",
+	};
+	if (error == -EMFILE || error == -ENFILE)
+		snprintf(
+			ret_refusal->fix, sizeof(ret_refusal->fix),
+			"raise the limit of open files (ulimit -n): each thread takes one for each "
+			"CPU and event");
+	else
+		snprintf(ret_refusal->fix, sizeof(ret_refusal->fix), "%s", strerrordesc_np(-error));
+}
+
 int pmu_event_stream_open(const struct access_source *source, const struct access_options *options,
 			  struct access_stream **ret_stream, struct pmu_refusal *ret_refusal)
 {
@@ -122,15 +139,9 @@ int pmu_event_stream_open(const struct access_source *source, const struct acces
 			       &stream->set, ret_refusal);
 	if (r < 0)
 		return r;
-	if (options->is_running)
-		r = pmu_event_set_add_threads(&stream->set, options->pid, true);
-	for (size_t i = 0; r == 0 && i < options->n_more_pids; i++)
-		r = pmu_event_set_add_threads(&stream->set, options->more_pids[i], false);
+	r = pmu_event_set_add_threads(&stream->set, options);
 	if (r < 0)
-		*ret_refusal = (struct pmu_refusal){
-			.error = -r,
-			.why = "not all threads that are there can be sampled (ulimit -n)",
-		};
+		pmu_refuse_threads(r, ret_refusal);
 	if (r == 0)
 		r = pmu_ladder_open(&stream->ladder, &stream->set, options->pid);
 	if (r < 0) {

@@ -45,6 +45,9 @@ const char *pmu_event_stream_unit(const struct access_stream *stream);
 size_t pmu_event_stream_fds(const struct access_stream *stream, const int **ret_fds);
 void pmu_event_stream_close(struct access_stream *stream);
 
+/* Events could not be opened on all threads of processes that run. */
+void pmu_refuse_threads(int error, struct pmu_refusal *ret_refusal);
+
 /* Has the user's limit of locked memory room for all sources' rings at their full sizes? */
 bool pmu_fits_full_rings(void);
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "pmu/choice.h"
 #include "runner/launch/library.h"
 #include "runner/run-internal.h"
 #include "runner/trace-records-write.h"
@@ -19,34 +20,18 @@ static int refuse(struct run *run, int err, const char *message)
 	return err;
 }
 
-/* Others open one event on one thread, or need a start of the program. */
-static bool are_possible(const char *sources)
-{
-	static const char *const possible[] = { "clock", "faults", "pages", "none" };
-
-	for (const char *at = sources; *at; at += strcspn(at, ","), at += *at == ',') {
-		size_t n = strcspn(at, ",@");
-		bool is_one = false;
-
-		for (size_t i = 0; i < sizeof(possible) / sizeof(*possible); i++)
-			is_one |= strlen(possible[i]) == n && strncmp(possible[i], at, n) == 0;
-		if (!is_one)
-			return false;
-	}
-	return true;
-}
-
 /* What is asked for must be possible, before anything is made. */
 static int check_options(struct run *run)
 {
 	const struct run_options *options = run->options;
+	char message[PMU_CHOICE_MESSAGE_BYTES];
+	struct pmu_choice choice;
 
-	if (!options->source || strcmp(options->source, "auto") == 0)
-		run->options_now.source = "clock,faults";
-	else if (!are_possible(options->source))
+	if (options->source && pmu_choice_parse(options->source, &choice, message) == 0 &&
+	    pmu_choice_has(&choice, "signal"))
 		return refuse(run, -EINVAL,
-			      "--source: a process that is attached to is sampled by clock, "
-			      "faults and pages only (or none)");
+			      "--source signal: its timers begin with a thread, so a process that "
+			      "is attached to cannot have it; --source clock");
 	run->options_now.wait_child = true;
 	run->options_now.no_follow = !options->attach_children;
 	return 0;

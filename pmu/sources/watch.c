@@ -29,7 +29,7 @@
 struct watch_stream {
 	struct access_stream base;
 	struct pmu_event_set set; /* of register 0; its rings are those of all */
-	int *fds[PMU_WATCH_REGISTERS - 1]; /* of the others, one for each CPU of the set */
+	struct pmu_event_set others[PMU_WATCH_REGISTERS - 1];
 	unsigned n_registers;
 	uint32_t hit_ns;
 	struct pmu_losses losses;
@@ -86,56 +86,18 @@ unsigned pmu_watch_cover(uint64_t address, uint64_t n_bytes, bool is_write_only,
 
 /* ---- Opening ---- */
 
-static int *fds_of(const struct watch_stream *stream, unsigned number)
+static const struct pmu_event_set *set_of(const struct watch_stream *stream, unsigned number)
 {
-	return number == 0 ? stream->set.fds : stream->fds[number - 1];
+	return number == 0 ? &stream->set : &stream->others[number - 1];
 }
 
-static void close_register(struct watch_stream *stream, unsigned number)
-{
-	int *fds = stream->fds[number - 1];
-
-	for (size_t i = 0; fds && i < stream->set.n; i++)
-		cleanup_close(&fds[i]);
-	free(fds);
-	stream->fds[number - 1] = NULL;
-}
-
-/* The same event again, on each CPU that the first register has, into its ring. */
-static int open_register(struct watch_stream *stream, unsigned number, pid_t pid)
-{
-	const struct pmu_event_set *set = &stream->set;
-	auto_free int *cpus = NULL;
-	int n_cpus = pmu_cpus_online(&cpus);
-	int *fds = malloc(set->n * sizeof(*fds));
-	size_t n = 0;
-
-	if (!fds)
-		return -ENOMEM;
-	for (size_t i = 0; i < set->n; i++)
-		fds[i] = -1;
-	stream->fds[number - 1] = fds;
-	for (int i = 0; i < n_cpus && n < set->n; i++) {
-		int r = pmu_event_open(&set->attr, pid, cpus[i], &fds[n]);
-
-		if (r == -ENODEV)
-			continue; /* offline: the first register has none there either */
-		if (r < 0)
-			return r;
-		if (ioctl(fds[n], PERF_EVENT_IOC_SET_OUTPUT, set->fds[n]) < 0)
-			return -errno;
-		n++;
-	}
-	return n == set->n ? 0 : -ENODEV;
-}
-
-static void open_others(struct watch_stream *stream, pid_t pid)
+static void open_others(struct watch_stream *stream, const struct access_options *options)
 {
 	for (stream->n_registers = 1; stream->n_registers < PMU_WATCH_REGISTERS;
 	     stream->n_registers++) {
-		if (open_register(stream, stream->n_registers, pid) == 0)
+		if (pmu_event_set_open_beside(&stream->set, options,
+					      &stream->others[stream->n_registers - 1]) == 0)
 			continue;
-		close_register(stream, stream->n_registers);
 		pmu_notes_add(&stream->set.notes, "only %u of %u debug registers are free",
 			      stream->n_registers, PMU_WATCH_REGISTERS);
 		return;
@@ -187,7 +149,13 @@ static int open_watch(const struct access_source *source, const struct access_op
 	r = pmu_event_set_open(&attr, options->pid, ring_bytes, &stream->set, ret_refusal);
 	if (r < 0)
 		return r;
-	open_others(stream, options->pid);
+	r = pmu_event_set_add_threads(&stream->set, options);
+	if (r < 0) {
+		pmu_refuse_threads(r, ret_refusal);
+		pmu_event_set_close(&stream->set);
+		return r;
+	}
+	open_others(stream, options);
 	stream->hit_ns = measure_hit(&stream->set.attr);
 	*ret_stream = &((struct watch_stream *)steal_ptr(&stream))->base;
 	return 0;
@@ -198,7 +166,7 @@ static void close_watch(struct access_stream *base)
 	struct watch_stream *stream = watch_stream(base);
 
 	for (unsigned i = 1; i < PMU_WATCH_REGISTERS; i++)
-		close_register(stream, i);
+		pmu_event_set_discard(&stream->others[i - 1]);
 	pmu_event_set_close(&stream->set);
 	free(stream);
 }
@@ -223,18 +191,29 @@ uint32_t pmu_watch_ring_hits(const struct access_stream *stream)
 	return set->ring_bytes / 2 / (PLAIN_BYTES + n_registers * (uint32_t)sizeof(uint64_t));
 }
 
-static int modify(struct access_stream *base, unsigned number, const struct perf_event_attr *attr)
+/* Ask all events of a register. */
+static int ask(const struct watch_stream *stream, unsigned number, unsigned long request,
+	       const void *argument)
 {
-	struct watch_stream *stream = watch_stream(base);
+	const struct pmu_event_set *set = set_of(stream, number);
 	int r = 0;
 
-	if (number >= stream->n_registers)
-		return -EINVAL;
-	for (size_t i = 0; i < stream->set.n; i++) {
-		if (ioctl(fds_of(stream, number)[i], PERF_EVENT_IOC_MODIFY_ATTRIBUTES, attr) < 0)
+	for (size_t i = 0; number == 0 && i < set->n; i++)
+		if (ioctl(set->fds[i], request, argument) < 0)
 			r = -errno;
-	}
+	for (size_t i = 0; i < set->n_more; i++)
+		if (ioctl(set->more[i], request, argument) < 0)
+			r = -errno;
 	return r;
+}
+
+static int modify(struct access_stream *base, unsigned number, const struct perf_event_attr *attr)
+{
+	const struct watch_stream *stream = watch_stream_const(base);
+
+	return number < stream->n_registers
+		       ? ask(stream, number, PERF_EVENT_IOC_MODIFY_ATTRIBUTES, attr)
+		       : -EINVAL;
 }
 
 int pmu_watch_arm(struct access_stream *stream, unsigned number,
@@ -266,15 +245,12 @@ int pmu_watch_disarm(struct access_stream *stream, unsigned number)
 static int enable(struct access_stream *base, bool on)
 {
 	unsigned long request = on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE;
-	struct watch_stream *stream = watch_stream(base);
+	const struct watch_stream *stream = watch_stream(base);
+	int r = 0;
 
-	for (unsigned number = 0; number < stream->n_registers; number++) {
-		for (size_t i = 0; i < stream->set.n; i++) {
-			if (ioctl(fds_of(stream, number)[i], request, 0) < 0)
-				return -errno;
-		}
-	}
-	return 0;
+	for (unsigned number = 0; r == 0 && number < stream->n_registers; number++)
+		r = ask(stream, number, request, NULL);
+	return r;
 }
 
 static ssize_t read_watch(struct access_stream *base, pmu_sink sink, void *context)
@@ -289,13 +265,11 @@ static int losses(struct access_stream *base, struct pmu_losses *ret_losses)
 {
 	struct watch_stream *stream = watch_stream(base);
 	struct pmu_losses all = stream->losses;
-	struct pmu_event_set one = stream->set;
 	uint64_t n_lost = 0, n;
 	int r = 0;
 
 	for (unsigned number = 0; r == 0 && number < stream->n_registers; number++) {
-		one.fds = fds_of(stream, number);
-		r = pmu_event_set_lost(&one, &n);
+		r = pmu_event_set_lost(set_of(stream, number), &n);
 		n_lost += r == 0 ? n : 0;
 	}
 	if (r < 0 && r != -EOPNOTSUPP)

@@ -16,6 +16,7 @@ CYCLES = int(sys.argv[5])
 WAIT_S, WAITED_S = 6, 3.5
 checks = whole.Checks()
 N_OLD, OLD_BYTES = 100, 777
+N_OWN_STORES, N_OTHERS_STORES = 500, 300
 N_MARKED, N_FREED, MARK_BYTES, N_LOADED, LOADED_BYTES = 1000, 400, 4321, 1000, 5432
 
 
@@ -218,6 +219,25 @@ def check_counters(folder):
     checks.that(0 < inner <= n <= outer, f"{n} page faults, between {inner} and {outer}")
 
 
+def check_watch(folder):
+    """Debug registers see each access, of the threads that were there before as well."""
+    victim = Victim(is_calm=True)
+    attached = Attached(victim, folder, "--source", "none", "--watch", "watched", "--watch-rate",
+                        "0")
+    checks.that(victim.ask("watch") == "watched", "it did not use the variable")
+    checks.that(attached.leave() == 0, f"status: {attached.rest}")
+    victim.end()
+    database = attached.database()
+    if database.one("SELECT error FROM source WHERE name = 'watch'"):
+        print("not measured: no debug registers here")
+        return
+    stores = sorted(database.ask("SELECT is_main, n_reads, n_writes FROM watch_thread JOIN thread"
+                                 " ON thread.id = thread_id"))
+    checks.that(stores == [(0, 0, N_OTHERS_STORES), (1, 0, N_OWN_STORES)] or
+                database.one("SELECT count(*) FROM loss WHERE reason = 'ring overrun'"),
+                f"stores: {stores}")
+
+
 def check_library(folder):
     """A library that is opened while we are there is seen, at least from its second call on."""
     victim = Victim(is_calm=True)
@@ -293,6 +313,10 @@ def check_refusals(folder):
     refused(os.getpid(), "there is no program", "--", "no-such-program")
     refused(os.getpid(), "is not rank 3", "--rank", "3")
     refused("nobody-is-called-so", "no process is called")
+    refused(os.getpid(), "--source clock", "--source", "signal")
+    outcome = whole.Outcome([MEMSIGHT, "record", "-p", str(os.getpid()), "--physcpubind", "0"])
+    checks.that(outcome.status == 2 and "--physcpubind is for a program that is started" in
+                outcome.messages, outcome.messages)
     refused(0, "no number of a process")
     victim = Victim(is_calm=True)
     attached = Attached(victim, folder)
@@ -484,6 +508,7 @@ def main():
         check_counts(folder)
         check_samples(folder)
         check_pages(folder)
+        check_watch(folder)
         check_library(folder)
         check_ends(folder)
         check_refusals(folder)

@@ -1,8 +1,9 @@
 /*
  * A program to be attached to. Threads churn, others wait in the kernel. On the word "mark" on its
  * standard input it makes 1,000 blocks of 4,321 bytes, gives 400 of them back, and says so; on
- * "old" it gives 100 blocks back that it made at its start; on "load FILE" it opens a library; from
- * "calm" on the churn rests for most of the time; on "end" it looks whether what the threads have
+ * "old" it gives 100 blocks back that it made at its start; on "load FILE" it opens a library; on
+ * "watch" the first thread stores 500 times to `watched`, then one that naps 300 times; from "calm"
+ * on the churn rests for most of the time; on "end" it looks whether what the threads have
  * waited for came as it should, and whether the churn was undisturbed, and ends.
  *
  * With an argument it confines itself by a filter of seccomp(2), and has one thread, which naps:
@@ -34,7 +35,8 @@
 #define MARK_BYTES 4321
 #define N_OLD	   100
 #define OLD_BYTES  777
-#define MAX_CODE   256
+#define N_OWN	   500
+#define N_OTHERS   300
 #define MAX_CODE   256
 
 static atomic_bool is_over, is_calm;
@@ -42,6 +44,9 @@ static atomic_int n_wrong;
 static int wake_fd, pipe_fds[2];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
+
+long watched; /* no static: found by its name */
+static atomic_int n_wanted;
 
 static void check(bool is_right, const char *what)
 {
@@ -92,6 +97,12 @@ static double seconds(void)
 	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
+static void store_watched(int n)
+{
+	for (int i = 0; i < n; i++)
+		*(volatile long *)&watched = i;
+}
+
 /* A thousand naps of a millisecond and more: each is as long as asked for, and not cut short. */
 static void *nap(void *unused)
 {
@@ -101,6 +112,8 @@ static void *nap(void *unused)
 
 		check(nanosleep(&length, NULL) == 0, "nanosleep");
 		check(seconds() - begin >= 0.0299, "nanosleep was too short");
+		store_watched(atomic_load(&n_wanted));
+		atomic_store(&n_wanted, 0);
 	}
 	return unused;
 }
@@ -177,6 +190,15 @@ static void mark(void)
 	printf("marked\n");
 }
 
+static void use_watched(void)
+{
+	store_watched(N_OWN);
+	atomic_store(&n_wanted, N_OTHERS);
+	while (atomic_load(&n_wanted) > 0)
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	printf("watched\n");
+}
+
 static void open_library(const char *path)
 {
 	void *handle = dlopen(path, RTLD_NOW);
@@ -246,6 +268,8 @@ static void obey(void *old[N_OLD])
 			open_library(line + 5);
 		else if (strcmp(line, "old") == 0)
 			give_back(old);
+		else if (strcmp(line, "watch") == 0)
+			use_watched();
 		else if (strcmp(line, "calm") == 0)
 			puts(atomic_exchange(&is_calm, true) ? "calm already" : "calm");
 		else if (strcmp(line, "end") == 0)

@@ -1,17 +1,17 @@
 /*
- * Hardware sources on machines that are not here: sysfs is a folder, and perf_event_open of
- * hardware events answers as a kernel of that machine would (the linker puts __wrap_syscall in
- * syscall's place). What it accepts is a file in memory that is mapped as a ring.
+ * Hardware sources on machines that are not here: sysfs is a folder, and the kernel is played.
  */
 #include <check.h>
 #include <errno.h>
 #include <linux/perf_event.h>
-#include <stdarg.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,6 +19,7 @@
 #include "pmu/perf-clock.h"
 #include "pmu/sources/pebs.h"
 #include "tests/unit/pmu/machine.h"
+#include "tests/unit/pmu/played-kernel.h"
 #include "tests/support/suite.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
@@ -29,110 +30,6 @@
 #define ACCESS                                                                                     \
 	(PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR |                  \
 	 PERF_SAMPLE_CPU | PERF_SAMPLE_DATA_SRC)
-
-/* ---- A kernel ---- */
-
-#define MAX_OPENED 64
-#define FILE_BYTES (4u << 20)
-
-struct opened {
-	struct perf_event_attr attr;
-	int cpu, leader_fd, fd;
-};
-
-/* What it answers, and what it has opened. */
-static struct {
-	int error; /* of every hardware event */
-	uint64_t unknown; /* bits of sample_type: EINVAL */
-	uint64_t forbidden; /* bits of sample_type: EACCES */
-	int most_precise; /* above: EOPNOTSUPP */
-	bool needs_leader; /* load latency with DATA_SRC: ENODATA (intel_pmu_hw_config()) */
-	bool has_no_latency; /* the event itself: ENOENT */
-	bool has_no_filter; /* exclude_*: EINVAL, as an old amd/ibs.c */
-	bool forbids_kernel; /* exclude_kernel 0: EACCES */
-	bool is_ibs; /* periods are multiples of 16 */
-	struct opened opened[MAX_OPENED];
-	int n;
-} kernel;
-
-long __real_syscall(long number, ...);
-long __wrap_syscall(long number, ...);
-
-static bool is_latency_code(const struct perf_event_attr *attr)
-{
-	return (attr->config & 0xffff) == 0x1cd;
-}
-
-static bool has_leader(const struct perf_event_attr *attr, int leader_fd)
-{
-	for (int i = 0; i < kernel.n; i++)
-		if (kernel.opened[i].fd == leader_fd && kernel.opened[i].attr.config == 0x8203)
-			/* core.c: "All events in a group should have the same clock". */
-			return kernel.opened[i].attr.use_clockid == attr->use_clockid &&
-			       kernel.opened[i].attr.clockid == attr->clockid;
-	return false;
-}
-
-/* In the order of the kernel: attributes, rights, then the driver. */
-static int answer(const struct perf_event_attr *attr, int leader_fd)
-{
-	uint64_t both = PERF_SAMPLE_WEIGHT | PERF_SAMPLE_WEIGHT_STRUCT;
-
-	if (attr->sample_type & kernel.unknown || (attr->sample_type & both) == both)
-		return EINVAL;
-	if (attr->sample_type & kernel.forbidden)
-		return EACCES;
-	if (!attr->exclude_kernel && kernel.forbids_kernel)
-		return EACCES;
-	if (kernel.error)
-		return kernel.error;
-	if (attr->precise_ip > kernel.most_precise)
-		return EOPNOTSUPP;
-	if (kernel.has_no_latency && is_latency_code(attr))
-		return ENOENT;
-	if (kernel.has_no_filter && (attr->exclude_kernel || attr->exclude_user))
-		return EINVAL;
-	if (kernel.is_ibs && (attr->exclude_hv || attr->exclude_guest || attr->exclude_idle ||
-			      (!attr->freq && attr->sample_period % 16)))
-		return EINVAL;
-	if (kernel.needs_leader && is_latency_code(attr) &&
-	    (attr->sample_type & PERF_SAMPLE_DATA_SRC) && !has_leader(attr, leader_fd))
-		return ENODATA;
-	return 0;
-}
-
-static long open_event(const struct perf_event_attr *attr, int cpu, int leader_fd)
-{
-	struct opened *opened = &kernel.opened[kernel.n];
-
-	errno = answer(attr, leader_fd);
-	if (errno)
-		return -1;
-	ck_assert_int_lt(kernel.n, MAX_OPENED);
-	*opened = (struct opened){ *attr, cpu, leader_fd, memfd_create("event", MFD_CLOEXEC) };
-	ck_assert_int_ge(opened->fd, 0);
-	ck_assert_int_eq(ftruncate(opened->fd, FILE_BYTES), 0);
-	kernel.n++;
-	return opened->fd;
-}
-
-/* Nothing else that is linked here calls syscall(). */
-long __wrap_syscall(long number, ...)
-{
-	va_list arguments;
-
-	ck_assert_int_eq(number, SYS_perf_event_open);
-	va_start(arguments, number);
-	const struct perf_event_attr *attr = va_arg(arguments, const struct perf_event_attr *);
-	pid_t pid = va_arg(arguments, pid_t);
-	int cpu = va_arg(arguments, int);
-	int leader_fd = va_arg(arguments, int);
-	unsigned long flags = va_arg(arguments, unsigned long);
-	va_end(arguments);
-	if (attr->type != PERF_TYPE_SOFTWARE)
-		return open_event(attr, cpu, leader_fd);
-	return __real_syscall(number, attr, pid, cpu, leader_fd, flags);
-}
 
 /* ---- A machine ---- */
 
@@ -397,6 +294,86 @@ START_TEST(load_latency_is_led_by_an_event_that_does_not_sample)
 	ck_assert_int_ge(n_members, 1);
 	ck_assert_uint_eq(pmu_stream_fds(stream, &(const int *){ NULL }), (size_t)n_members);
 	pmu_stream_close(stream);
+}
+END_TEST
+
+/* A thread that is there before anybody samples. */
+struct waiting {
+	pthread_t thread;
+	_Atomic pid_t tid;
+	pthread_mutex_t lock;
+};
+
+static void *wait_for_lock(void *user)
+{
+	struct waiting *waiting = user;
+
+	atomic_store(&waiting->tid, gettid());
+	pthread_mutex_lock(&waiting->lock);
+	pthread_mutex_unlock(&waiting->lock);
+	return NULL;
+}
+
+static void begin_waiting(struct waiting *waiting)
+{
+	pthread_mutex_init(&waiting->lock, NULL);
+	pthread_mutex_lock(&waiting->lock);
+	ck_assert_int_eq(pthread_create(&waiting->thread, NULL, wait_for_lock, waiting), 0);
+	while (atomic_load(&waiting->tid) == 0)
+		sched_yield();
+}
+
+static void end_waiting(struct waiting *waiting)
+{
+	pthread_mutex_unlock(&waiting->lock);
+	pthread_join(waiting->thread, NULL);
+}
+
+/* Which of the first thread's events is the same, on the same CPU? */
+static const struct opened *twin_of(const struct opened *of)
+{
+	for (int i = 0; i < kernel.n; i++)
+		if (kernel.opened[i].pid == getpid() && kernel.opened[i].cpu == of->cpu &&
+		    kernel.opened[i].attr.config == of->attr.config)
+			return &kernel.opened[i];
+	return NULL;
+}
+
+static const char *const running[] = { "spr", "adl", "zen4" };
+
+START_TEST(threads_that_are_there_already_have_the_same_events_into_the_same_rings)
+{
+	struct waiting waiting = { .tid = 0 };
+	struct access_stream *stream;
+	int n = 0;
+
+	begin_waiting(&waiting);
+	build(running[_i]);
+	options.is_running = true;
+	options.enable_on_exec = false;
+	kernel.needs_leader = _i < 2;
+	stream = open_named(_i < 2 ? "pebs" : "ibs");
+	ck_assert_int_eq(pmu_stream_enable(stream, true), 0);
+	for (int i = 0; i < kernel.n; i++) {
+		const struct opened *opened = &kernel.opened[i], *twin = twin_of(opened);
+
+		if (opened->pid != waiting.tid)
+			continue;
+		n++;
+		ck_assert_ptr_nonnull(twin);
+		ck_assert_int_eq(memcmp(&opened->attr, &twin->attr, sizeof(twin->attr)), 0);
+		if (opened->attr.sample_type)
+			ck_assert_int_eq(opened->output_fd, twin->fd);
+		if (opened->leader_fd >= 0) {
+			ck_assert_int_eq(opened[-1].fd, opened->leader_fd);
+			ck_assert_int_eq(opened[-1].pid, waiting.tid);
+			opened--;
+		}
+		ck_assert_uint_eq(opened->last_request, PERF_EVENT_IOC_ENABLE);
+	}
+	ck_assert_int_ge(n, (int)pmu_stream_fds(stream, &(const int *){ NULL }));
+	pmu_stream_close(stream);
+	end_waiting(&waiting);
 }
 END_TEST
 
@@ -787,6 +764,9 @@ int main(void)
 			    COUNT(refused));
 	tcase_add_loop_test(tcase, load_latency_is_led_by_an_event_that_does_not_sample, 0,
 			    COUNT(led));
+	tcase_add_loop_test(tcase,
+			    threads_that_are_there_already_have_the_same_events_into_the_same_rings,
+			    0, COUNT(running));
 	tcase_add_test(tcase, a_hybrid_processor_has_an_event_for_each_kind_of_core);
 	tcase_add_test(tcase, without_the_latency_event_any_load_is_sampled);
 	tcase_add_test(tcase, ibs_counts_ops_and_leaves_the_kernel_out_by_its_filter);
