@@ -16,6 +16,7 @@
 #include "cli/cmd-archive.h"
 #include "cli/cmd.h"
 #include "cli/database.h"
+#include "cli/functions-table.h"
 #include "cli/heimdallr-variables.h"
 #include "cli/options/record-options.h"
 #include "common/array.h"
@@ -494,6 +495,12 @@ int cmd_record(const struct option_set *given)
 
 	if (r < 0)
 		return cmd_usage("record: %s", r == -EINVAL ? all.message : strerror(-r));
+	if (functions_check(&all) != CMD_DONE)
+		return CMD_USAGE;
+	if (option_flag(&all, OPTION_FUNCTIONS_DRY_RUN) && option_text(&all, OPTION_ATTACH_PID))
+		return cmd_usage("record: --functions-dry-run goes with a command, not with -p");
+	if (option_flag(&all, OPTION_FUNCTIONS_DRY_RUN))
+		return functions_dry_run(&all);
 	if (option_text(&all, OPTION_ATTACH_PID) && (r = refuse_too_late(&all)) != 0)
 		return r;
 	if (option_text(&all, OPTION_ATTACH_PID))

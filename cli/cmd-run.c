@@ -35,6 +35,18 @@ static int series_modes_begin(struct option_set *set)
 	return option_parse(COMMAND_RECORD, 1, words, set);
 }
 
+/* What chooses functions is for a run that runs nothing. */
+static bool is_of_dry_run(const char *key)
+{
+	for (int id = 0; id < OPTION_COUNT; id++) {
+		const struct option_row *row = option_row((enum option_id)id);
+
+		if (option_is_of(row->id, COMMAND_RECORD) && strcmp(row->name, key) == 0)
+			return strcmp(row->group, "Functions") == 0;
+	}
+	return false;
+}
+
 /* A series_option_check. user is a struct option_set of `record` that may be scribbled in. */
 static int series_modes_check(void *user, const char *key, const char *value, char *message)
 {
@@ -49,6 +61,12 @@ static int series_modes_check(void *user, const char *key, const char *value, ch
 		}
 	}
 	r = option_assign(scratch, key, value, OPTION_FROM_FILE);
+	if (r == 0 && is_of_dry_run(key)) {
+		snprintf(message, SERIES_MESSAGE_BYTES,
+			 "'%s' goes with memsight record --functions-dry-run, not with a mode",
+			 key);
+		return -EINVAL;
+	}
 	if (r == -EINVAL)
 		snprintf(message, SERIES_MESSAGE_BYTES, "%s", scratch->message);
 	return r;

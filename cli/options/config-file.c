@@ -33,7 +33,8 @@ static const enum option_id never_of_folder[] = {
 };
 
 /* What is only read: what is accepted, and what is compared with, belongs to a project. */
-static const enum option_id read_only[] = { OPTION_SUPPRESSIONS, OPTION_AGAINST };
+static const enum option_id read_only[] = { OPTION_SUPPRESSIONS, OPTION_AGAINST,
+					    OPTION_FUNCTION_LIST };
 
 static bool is_among(enum option_id id, const enum option_id *ids, size_t n)
 {

@@ -41,6 +41,7 @@ MAY_INCLUDE = {
     "store/selection": "common store store/columns store/compact store/totals",
     "store/summaries": "common store store/columns store/heatmap store/selection",
     "analyze/symbols": "common",
+    "analyze/functions": "common analyze/symbols",
     "analyze/archive": "common trace perf analyze/symbols",
     "analyze/input": "common trace analyze/input/heimdallr",
     "analyze/input/perf-data": "common trace perf decode analyze/input",

@@ -141,7 +141,8 @@ class Files(Folder):
         rows = re.findall(r'^OPTION\(\w+,\s[^"]*,\s+"([^"]+)",\s+\S+, "([^"]+)"', TABLE,
                           re.MULTILINE)
         named = {name for name, argument in rows if re.search("FILE|DIR|DATA|BASE", argument)}
-        self.assertEqual(named - {key for _, key in DANGEROUS}, {"suppressions", "against"})
+        self.assertEqual(named - {key for _, key in DANGEROUS},
+                         {"suppressions", "against", "function-list"})
 
     def test_a_file_of_somebody_else_is_not_read(self):
         self.write(self.folder, "[record]\nfreq = 22\n")

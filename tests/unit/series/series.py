@@ -296,6 +296,8 @@ def wrong_configs_are_told_with_their_line(series):
          "series.ini:10: unknown option --frequenzy"),
         ("[workload a]\ncommand = true\n[mode m]\nfreq = fast\n", "series.ini:10: "),
         ("[workload a]\ncommand = true\n[mode m]\noutput = x\n", "'output' is the series' own"),
+        ("[workload a]\ncommand = true\n[mode m]\nfunction-include = x\n",
+         "goes with memsight record --functions-dry-run"),
         ("[workload a]\ncommand = true\n[mode m]\ncounters = page-fault\n",
          "did you mean page-faults?"),
         ("[workload a]\ncommand = /nowhere/x\n[mode m]\n", "cannot run '/nowhere/x'"),

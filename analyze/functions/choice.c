@@ -1,0 +1,424 @@
+#include "analyze/functions/choice.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <regex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/functions/collections.h"
+#include "common/array.h"
+#include "common/cleanup.h"
+#include "common/io.h"
+
+#define MAX_FILE_BYTES ((size_t)16 << 20)
+#define N_KINDS	       (MODULE_EXCLUDE + 1)
+
+struct expression {
+	const char *text;
+	regex_t regex;
+	bool has_matched;
+	struct nearest_name nearest;
+};
+
+struct expressions {
+	struct expression *items;
+	size_t n;
+	size_t n_allocated;
+};
+
+/* A line of a list: MODULE!NAME, or NAME. */
+struct wanted {
+	const char *text;
+	const char *module; /* NULL: any */
+	const char *name;
+	bool is_pattern;
+	bool is_shipped; /* of a collection: nobody expects all of it */
+	bool has_matched;
+};
+
+struct function_choice {
+	struct expressions expressions[N_KINDS];
+	struct wanted *wanted;
+	size_t n_wanted;
+	size_t n_allocated;
+	char **texts; /* of files */
+	size_t n_texts;
+};
+
+int function_choice_create(struct function_choice **ret_choice)
+{
+	struct function_choice *choice = calloc(1, sizeof(*choice));
+
+	if (!choice)
+		return -ENOMEM;
+	*ret_choice = choice;
+	return 0;
+}
+
+struct function_choice *function_choice_destroy(struct function_choice *choice)
+{
+	if (!choice)
+		return NULL;
+	for (size_t kind = 0; kind < N_KINDS; kind++) {
+		for (size_t i = 0; i < choice->expressions[kind].n; i++)
+			regfree(&choice->expressions[kind].items[i].regex);
+		free(choice->expressions[kind].items);
+	}
+	for (size_t i = 0; i < choice->n_texts; i++)
+		free(choice->texts[i]);
+	free(choice->texts);
+	for (size_t i = 0; i < choice->n_wanted; i++)
+		if (choice->wanted[i].module)
+			free((char *)choice->wanted[i].module);
+	free(choice->wanted);
+	free(choice);
+	return NULL;
+}
+
+/* ---- Expressions ---- */
+
+static int compile_part(const char *text, size_t n_bytes)
+{
+	auto_free char *part = strndup(text, n_bytes);
+	regex_t regex;
+	int r = part ? regcomp(&regex, part, REG_EXTENDED | REG_NOSUB) : REG_ESPACE;
+
+	if (r == 0)
+		regfree(&regex);
+	return r;
+}
+
+/*
+ * regcomp() says what is wrong, not where: behind the longest beginning that is right, at the first
+ * character that makes the same mistake.
+ */
+static size_t find_mistake(const char *text, int mistake)
+{
+	size_t n = strlen(text);
+	size_t good = n;
+
+	while (good > 0 && compile_part(text, good) != 0)
+		good--;
+	for (size_t end = good + 1; end <= n; end++)
+		if (compile_part(text, end) == mistake)
+			return end - 1;
+	return good;
+}
+
+int function_choice_add(struct function_choice *choice, enum function_expression kind,
+			const char *text, char ret_message[static FUNCTION_MESSAGE_BYTES])
+{
+	struct expressions *to = &choice->expressions[kind];
+	struct expression *item;
+	char why[80];
+	int r;
+
+	if (grow_array(&to->items, to->n, &to->n_allocated, sizeof(*to->items)) < 0)
+		return -ENOMEM;
+	item = &to->items[to->n];
+	*item = (struct expression){ .text = text };
+	r = *text ? regcomp(&item->regex, text, REG_EXTENDED | REG_NOSUB) : REG_EEND;
+	if (r == REG_ESPACE)
+		return -ENOMEM;
+	if (r != 0) {
+		regerror(r, &item->regex, why, sizeof(why));
+		snprintf(ret_message, FUNCTION_MESSAGE_BYTES,
+			 *text ? "'%.100s' is no expression: %s (at character %zu)"
+			       : "'%s' is no expression: it is empty",
+			 text, why, *text ? find_mistake(text, r) + 1 : 0);
+		return -EINVAL;
+	}
+	nearest_name_init(&item->nearest, text);
+	to->n++;
+	return 0;
+}
+
+/* ---- Lists ---- */
+
+static int add_line(struct function_choice *choice, const char *text, bool is_shipped)
+{
+	const char *mark = strchr(text, '!');
+	struct wanted wanted = {
+		.text = text,
+		.name = text,
+		.is_shipped = is_shipped,
+	};
+
+	/* operator!= has its mark behind its begin: a module is never called so. */
+	if (mark && mark != text && !strstr(text, "operator!")) {
+		wanted.module = strndup(text, (size_t)(mark - text));
+		wanted.name = mark + 1;
+		if (!wanted.module)
+			return -ENOMEM;
+	}
+	wanted.is_pattern = strpbrk(wanted.name, "*?[") != NULL;
+	if (grow_array(&choice->wanted, choice->n_wanted, &choice->n_allocated,
+		       sizeof(*choice->wanted)) < 0) {
+		free((char *)wanted.module);
+		return -ENOMEM;
+	}
+	choice->wanted[choice->n_wanted++] = wanted;
+	return 0;
+}
+
+static char *trim(char *line)
+{
+	size_t n;
+
+	line += strspn(line, " \t\r");
+	n = strlen(line);
+	while (n > 0 && strchr(" \t\r", line[n - 1]))
+		line[--n] = '\0';
+	return line;
+}
+
+int function_choice_add_file(struct function_choice *choice, const char *path,
+			     char ret_message[static FUNCTION_MESSAGE_BYTES])
+{
+	size_t before = choice->n_wanted;
+	char *text = NULL;
+	char *rest;
+	char *line;
+	size_t n_bytes;
+	int r = io_read_file(path, MAX_FILE_BYTES, &text, &n_bytes);
+
+	if (r < 0) {
+		snprintf(ret_message, FUNCTION_MESSAGE_BYTES, "cannot read %.150s: %s", path,
+			 strerror(-r));
+		return r;
+	}
+	if (grow_array_of(&choice->texts, choice->n_texts, 1, sizeof(*choice->texts)) < 0) {
+		free(text);
+		return -ENOMEM;
+	}
+	choice->texts[choice->n_texts++] = text;
+	if (memchr(text, '\0', n_bytes)) {
+		snprintf(ret_message, FUNCTION_MESSAGE_BYTES,
+			 "%.150s is no list of functions: it holds a byte of 0", path);
+		return -EINVAL;
+	}
+	for (rest = text; r == 0 && (line = strsep(&rest, "\n"));) {
+		line = trim(line);
+		if (*line && *line != '#')
+			r = add_line(choice, line, false);
+	}
+	if (r == 0 && choice->n_wanted == before) {
+		snprintf(ret_message, FUNCTION_MESSAGE_BYTES,
+			 "%.150s names no function: a line of it is a name", path);
+		return -EINVAL;
+	}
+	return r;
+}
+
+int function_choice_add_collection(struct function_choice *choice, const char *name,
+				   char ret_message[static FUNCTION_MESSAGE_BYTES])
+{
+	for (size_t i = 0; i < n_function_collections; i++) {
+		const struct function_collection *set = &function_collections[i];
+		int r = 0;
+
+		if (strcmp(set->name, name) != 0)
+			continue;
+		for (size_t k = 0; r == 0 && set->lines[k]; k++)
+			r = add_line(choice, set->lines[k], true);
+		return r;
+	}
+	snprintf(ret_message, FUNCTION_MESSAGE_BYTES, "there is no collection '%.100s'", name);
+	return -EINVAL;
+}
+
+/* ---- Asking ---- */
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static bool matches(const struct expression *expression, const char *text)
+{
+	return text && regexec(&expression->regex, text, 0, NULL, 0) == 0;
+}
+
+/* All of them are asked, so that each knows whether it has ever matched. */
+static bool match_names(struct expressions *expressions, const struct function_names *names)
+{
+	bool is_any = false;
+
+	for (size_t i = 0; i < expressions->n; i++) {
+		struct expression *item = &expressions->items[i];
+		bool is_match = false;
+
+		for (size_t k = 0; k < names->n && !is_match; k++)
+			is_match =
+				matches(item, names->names[k]) || matches(item, names->pretty[k]);
+		item->has_matched |= is_match;
+		is_any |= is_match;
+		if (!item->has_matched && names->n)
+			nearest_name_offer(&item->nearest,
+					   names->pretty[0] ? names->pretty[0] : names->names[0]);
+	}
+	return is_any;
+}
+
+static bool match_module(struct expressions *expressions, const struct function_names *names)
+{
+	bool is_any = false;
+
+	for (size_t i = 0; i < expressions->n; i++) {
+		struct expression *item = &expressions->items[i];
+		bool is_match =
+			matches(item, names->source) || matches(item, base_name(names->file));
+
+		item->has_matched |= is_match;
+		is_any |= is_match;
+	}
+	return is_any;
+}
+
+/* "libfoo", "libfoo.so" and "libfoo.so.1" mean the same file; a path is all of it. */
+static bool is_of_module(const struct wanted *wanted, const struct function_names *names)
+{
+	const char *base = base_name(names->file);
+	size_t n;
+
+	if (!wanted->module || strcmp(wanted->module, names->file) == 0)
+		return true;
+	n = strlen(wanted->module);
+	return strncmp(base, wanted->module, n) == 0 && (!base[n] || base[n] == '.');
+}
+
+static bool is_name(const struct wanted *wanted, const char *name)
+{
+	return name && (strcmp(name, wanted->name) == 0 ||
+			(wanted->is_pattern && fnmatch(wanted->name, name, 0) == 0));
+}
+
+static bool match_wanted(struct function_choice *choice, const struct function_names *names)
+{
+	bool is_any = false;
+
+	for (size_t i = 0; i < choice->n_wanted; i++) {
+		struct wanted *item = &choice->wanted[i];
+		bool is_match = false;
+
+		if (!is_of_module(item, names))
+			continue;
+		for (size_t k = 0; k < names->n && !is_match; k++)
+			is_match =
+				is_name(item, names->names[k]) || is_name(item, names->pretty[k]);
+		item->has_matched |= is_match;
+		is_any |= is_match;
+	}
+	return is_any;
+}
+
+bool function_choice_takes_file(const struct function_choice *choice, const char *file,
+				bool is_system)
+{
+	const struct expressions *include = &choice->expressions[MODULE_INCLUDE];
+
+	if (!is_system)
+		return true;
+	for (size_t i = 0; i < include->n; i++)
+		if (matches(&include->items[i], base_name(file)))
+			return true;
+	return choice->n_wanted > 0;
+}
+
+bool function_choice_needs_sources(const struct function_choice *choice)
+{
+	return choice->expressions[MODULE_INCLUDE].n || choice->expressions[MODULE_EXCLUDE].n;
+}
+
+bool function_choice_takes(struct function_choice *choice, const struct function_names *names)
+{
+	struct expressions *of = choice->expressions;
+	bool has_modules = of[MODULE_INCLUDE].n > 0;
+	bool is_in_module = match_module(&of[MODULE_INCLUDE], names);
+	bool is_wanted = match_wanted(choice, names);
+	bool is_included;
+
+	/* What nobody means does not count as a match either. */
+	if (has_modules ? !is_in_module : names->is_system && !is_wanted)
+		return false;
+	is_included = match_names(&of[FUNCTION_INCLUDE], names) || is_wanted ||
+		      (of[FUNCTION_INCLUDE].n == 0 && choice->n_wanted == 0);
+	return is_included && !match_names(&of[FUNCTION_EXCLUDE], names) &&
+	       !match_module(&of[MODULE_EXCLUDE], names);
+}
+
+const char *function_choice_unmatched(const struct function_choice *choice, size_t *at,
+				      bool *ret_is_expression, const char **ret_nearest)
+{
+	const struct expressions *include = &choice->expressions[FUNCTION_INCLUDE];
+
+	for (; *at < include->n; (*at)++) {
+		const struct expression *item = &include->items[*at];
+
+		if (item->has_matched)
+			continue;
+		(*at)++;
+		*ret_is_expression = true;
+		*ret_nearest = item->nearest.name[0] ? item->nearest.name : NULL;
+		return item->text;
+	}
+	for (; *at - include->n < choice->n_wanted; (*at)++) {
+		const struct wanted *item = &choice->wanted[*at - include->n];
+
+		if (item->has_matched || item->is_shipped)
+			continue;
+		(*at)++;
+		*ret_is_expression = false;
+		*ret_nearest = NULL;
+		return item->text;
+	}
+	return NULL;
+}
+
+/* ---- Nearest names ---- */
+
+void nearest_name_init(struct nearest_name *nearest, const char *pattern)
+{
+	size_t longest = 0;
+
+	*nearest = (struct nearest_name){ .literal = "" };
+	while (*pattern) {
+		size_t n = strcspn(pattern, "\\^$.|?*+()[]{}");
+
+		if (n > longest && n < sizeof(nearest->literal)) {
+			longest = n;
+			memcpy(nearest->literal, pattern, n);
+			nearest->literal[n] = '\0';
+		}
+		pattern += n + (pattern[n] != '\0');
+	}
+}
+
+/* A whole name, or its begin: "slove_" is near to solve_matrix. The struct may have been moved. */
+void nearest_name_offer(struct nearest_name *nearest, const char *name)
+{
+	struct parse_nearest *best = &nearest->nearest;
+	size_t n = strlen(nearest->literal);
+	char begin[sizeof(nearest->literal)];
+	bool is_nearer;
+
+	if (n == 0)
+		return;
+	best->word = nearest->literal;
+	best->name = nearest->name[0] ? nearest->name : NULL;
+	parse_nearest_offer(best, name);
+	is_nearer = best->name == name;
+	if (!is_nearer && strlen(name) > n) {
+		memcpy(begin, name, n);
+		begin[n] = '\0';
+		parse_nearest_offer(best, begin);
+		is_nearer = best->name == begin;
+	}
+	if (is_nearer)
+		snprintf(nearest->name, sizeof(nearest->name), "%s", name);
+	best->name = NULL;
+}

@@ -1,0 +1,445 @@
+#include "analyze/functions/code-scan.h"
+
+#include <Zydis/Zydis.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/symbols/objects.h"
+#include "common/array.h"
+#include "common/cleanup.h"
+
+#define MAX_CODE_BYTES	 ((size_t)1 << 30) /* of one segment */
+#define MAX_TABLE_ROWS	 4096u
+#define MAX_TABLES	 64u /* of one function */
+#define DATA_CHUNK_BYTES 65536u
+
+/* Bytes of one executable segment. */
+struct code {
+	uint64_t start;
+	uint8_t *bytes;
+	size_t n;
+};
+
+/* What is known while a segment is looked through. */
+struct sweep {
+	ZydisDecoder decoder;
+	struct object *object;
+	struct code_function *functions;
+	size_t n;
+	/* of the function that is looked through: */
+	uint64_t tables[MAX_TABLES]; /* addresses that it takes, or jumps through */
+	size_t n_tables;
+	bool jumps_by_table;
+};
+
+/* The function that an address lies in or behind; NULL: it lies before all of them. */
+static struct code_function *function_at(const struct sweep *sweep, uint64_t address)
+{
+	size_t i = array_n_until(sweep->functions, sweep->n, start, address);
+
+	return i ? &sweep->functions[i - 1] : NULL;
+}
+
+/* Control may come to this address. */
+static void note_way_in(const struct sweep *sweep, uint64_t address)
+{
+	struct code_function *function = function_at(sweep, address);
+
+	if (function && address - function->start < CODE_HEAD_BYTES)
+		function->entered |= 1u << (address - function->start);
+}
+
+static void note_table(struct sweep *sweep, uint64_t address)
+{
+	if (sweep->n_tables < MAX_TABLES)
+		sweep->tables[sweep->n_tables++] = address;
+}
+
+/*
+ * Tables of jumps of one function: offsets of 4 bytes from the table's begin, as position
+ * independent code has them, or addresses of 8 bytes. A table ends where an entry leads elsewhere.
+ */
+static void read_table(const struct sweep *sweep, const struct code_function *function,
+		       uint64_t table, unsigned entry_bytes)
+{
+	for (uint64_t i = 0; i < MAX_TABLE_ROWS; i++) {
+		int64_t entry = 0;
+		int32_t offset = 0;
+		uint64_t target;
+
+		if (entry_bytes == 4) {
+			if (object_read(sweep->object, table + i * 4, &offset, 4) < 4)
+				return;
+			target = table + (uint64_t)(int64_t)offset;
+		} else {
+			if (object_read(sweep->object, table + i * 8, &entry, 8) < 8)
+				return;
+			target = (uint64_t)entry;
+		}
+		if (target < function->start || target >= function->end)
+			return;
+		note_way_in(sweep, target);
+	}
+}
+
+static void end_function(struct sweep *sweep, const struct code_function *function)
+{
+	for (size_t i = 0; function && sweep->jumps_by_table && i < sweep->n_tables; i++) {
+		read_table(sweep, function, sweep->tables[i], 4);
+		read_table(sweep, function, sweep->tables[i], 8);
+	}
+	sweep->n_tables = 0;
+	sweep->jumps_by_table = false;
+}
+
+static bool is_nop(const ZydisDecodedInstruction *instruction)
+{
+	return instruction->mnemonic == ZYDIS_MNEMONIC_NOP ||
+	       instruction->mnemonic == ZYDIS_MNEMONIC_INT3;
+}
+
+/* Does nothing run behind it, unless control comes there in another way? */
+static bool ends_flow(const ZydisDecodedInstruction *instruction)
+{
+	switch (instruction->mnemonic) {
+	case ZYDIS_MNEMONIC_JMP:
+	case ZYDIS_MNEMONIC_RET:
+	case ZYDIS_MNEMONIC_UD2:
+	case ZYDIS_MNEMONIC_HLT:
+	case ZYDIS_MNEMONIC_INT3:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/*
+ * Where an operand that is relative to the next instruction leads: of the raw form, since all
+ * others are decoded for nothing. False: there is none.
+ */
+static bool find_relative(const ZydisDecodedInstruction *instruction, uint64_t address,
+			  uint64_t *ret_target)
+{
+	if (!(instruction->attributes & ZYDIS_ATTRIB_IS_RELATIVE))
+		return false;
+	for (unsigned i = 0; i < 2; i++) {
+		if (!instruction->raw.imm[i].is_relative)
+			continue;
+		*ret_target =
+			address + instruction->length + (uint64_t)instruction->raw.imm[i].value.s;
+		return true;
+	}
+	*ret_target = address + instruction->length + (uint64_t)instruction->raw.disp.value;
+	return true;
+}
+
+static bool is_branch(const ZydisDecodedInstruction *instruction)
+{
+	return instruction->raw.imm[0].is_relative;
+}
+
+static void look_at(struct sweep *sweep, const ZydisDecodedInstruction *instruction,
+		    uint64_t address)
+{
+	bool is_by_memory = instruction->raw.modrm.mod != 3;
+	uint64_t target;
+
+	if (find_relative(instruction, address, &target)) {
+		if (is_branch(instruction))
+			note_way_in(sweep, target);
+		else if (instruction->mnemonic == ZYDIS_MNEMONIC_LEA) {
+			note_way_in(sweep, target);
+			note_table(sweep, target);
+		}
+		return;
+	}
+	if (instruction->mnemonic != ZYDIS_MNEMONIC_JMP)
+		return;
+	sweep->jumps_by_table = true;
+	if (is_by_memory && instruction->raw.disp.size == 32)
+		note_table(sweep, (uint64_t)instruction->raw.disp.value);
+}
+
+/* All of a segment, from one instruction to the next; each function's begin sets it right. */
+static void sweep_code(struct sweep *sweep, const struct code *code)
+{
+	size_t next = array_n_until(sweep->functions, sweep->n, start, code->start - 1);
+	struct code_function *function = NULL;
+	uint64_t filling = 0; /* bytes of filling before `at` */
+	bool has_ended = true; /* nothing runs into that */
+
+	for (size_t at = 0; at < code->n;) {
+		uint64_t address = code->start + at;
+		ZydisDecodedInstruction instruction;
+		size_t left = code->n - at;
+
+		if (next < sweep->n && address >= sweep->functions[next].start) {
+			end_function(sweep, function);
+			function = &sweep->functions[next++];
+			address = function->start;
+			at = (size_t)(address - code->start);
+			left = code->n - at;
+			function->filling_bytes = has_ended ? (uint32_t)filling : 0;
+		}
+		if (!ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(
+			    &sweep->decoder, NULL, &code->bytes[at], left, &instruction))) {
+			at++;
+			filling = 0;
+			has_ended = false;
+			continue;
+		}
+		look_at(sweep, &instruction, address);
+		if (function && address < function->end) {
+			function->n_instructions++;
+			filling = 0;
+			has_ended = ends_flow(&instruction);
+		} else if (is_nop(&instruction)) {
+			filling += instruction.length;
+		} else {
+			filling = 0;
+			has_ended = ends_flow(&instruction);
+		}
+		at += instruction.length;
+	}
+	end_function(sweep, function);
+}
+
+/* Addresses of code in data: of labels that are taken, of tables in files at a fixed address. */
+static int sweep_data(const struct sweep *sweep, const struct object_segment *segment)
+{
+	auto_free uint64_t *words = malloc(DATA_CHUNK_BYTES);
+	uint64_t begin = (segment->address + 7) & ~UINT64_C(7);
+	uint64_t end = segment->address + segment->file_bytes;
+
+	if (!words)
+		return -ENOMEM;
+	for (uint64_t at = begin; at < end; at += DATA_CHUNK_BYTES) {
+		size_t n = object_read(sweep->object, at, words, DATA_CHUNK_BYTES) / 8;
+
+		for (size_t i = 0; i < n; i++)
+			note_way_in(sweep, words[i]);
+	}
+	return 0;
+}
+
+/* The same of those that the loader puts there. */
+static void sweep_relocations(const struct sweep *sweep)
+{
+	Elf_Scn *section = NULL;
+
+	while ((section = elf_nextscn(sweep->object->elf, section))) {
+		GElf_Shdr head;
+		Elf_Data *data;
+
+		if (!gelf_getshdr(section, &head) || head.sh_type != SHT_RELA ||
+		    !(data = elf_getdata(section, NULL)) || !head.sh_entsize)
+			continue;
+		for (size_t i = 0; i < data->d_size / head.sh_entsize; i++) {
+			GElf_Rela row;
+
+			if (gelf_getrela(data, (int)i, &row) &&
+			    GELF_R_TYPE(row.r_info) == R_X86_64_RELATIVE)
+				note_way_in(sweep, (uint64_t)row.r_addend);
+		}
+	}
+}
+
+static int read_code(struct object *object, const struct object_segment *segment,
+		     struct code *ret_code)
+{
+	struct code code = { .start = segment->address };
+
+	if (segment->file_bytes > MAX_CODE_BYTES)
+		return -ENOEXEC;
+	code.bytes = malloc(segment->file_bytes + 1);
+	if (!code.bytes)
+		return -ENOMEM;
+	code.n = object_read(object, code.start, code.bytes, segment->file_bytes);
+	*ret_code = code;
+	return 0;
+}
+
+/* ---- Where the jump can be ---- */
+
+/* The first instructions of a function. */
+struct head {
+	const struct code *code;
+	const struct code_function *function;
+	uint64_t next; /* the function behind, or the end of the code */
+};
+
+/*
+ * Can it run elsewhere, being the last one that moves or not? What is relative to its place is
+ * written anew; a call must return to where it would, behind the jump, and may not be counted from
+ * the stack pointer, as its return address is pushed by other instructions then.
+ */
+static bool can_move(const ZydisDecodedInstruction *instruction, bool is_last)
+{
+	bool is_by_stack = instruction->raw.modrm.mod != 3 && instruction->raw.modrm.rm == 4 &&
+			   instruction->raw.sib.base == 4;
+
+	switch (instruction->mnemonic) {
+	case ZYDIS_MNEMONIC_CALL:
+		return is_last && !is_by_stack;
+	case ZYDIS_MNEMONIC_XBEGIN:
+	case ZYDIS_MNEMONIC_SYSCALL:
+	case ZYDIS_MNEMONIC_SYSENTER:
+		return false;
+	default:
+		return true;
+	}
+}
+
+/* Are the first n_needed of these n bytes within nops? */
+static bool is_filling(const uint8_t *bytes, uint64_t n, uint64_t n_needed)
+{
+	ZydisDecodedInstruction instruction;
+	ZydisDecoder decoder;
+
+	ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+	for (uint64_t at = 0; at < n_needed; at += instruction.length)
+		if (!ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, NULL, bytes + at, n - at,
+								&instruction)) ||
+		    !is_nop(&instruction))
+			return false;
+	return true;
+}
+
+/*
+ * Walk over instructions from `at` on until a jump of n_bytes fits. Behind one that ends the
+ * function nothing runs but what something leads to: there is room up to the next function, if it
+ * is filling. Returns why it does not fit; sets *ret_moved to the bytes of instructions that move,
+ * *ret_does_nothing when all of them are nops.
+ */
+static enum code_why walk_head(const struct head *head, uint64_t at, unsigned n_bytes,
+			       unsigned *ret_moved, bool *ret_does_nothing)
+{
+	const struct code_function *function = head->function;
+	const uint8_t *bytes = head->code->bytes + (at - head->code->start);
+	uint64_t room = head->next - at;
+	uint64_t within = function->end - at;
+	ZydisDecodedInstruction instruction;
+	ZydisDecoder decoder;
+	unsigned done = 0;
+
+	ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+	*ret_does_nothing = true;
+	while (done < n_bytes) {
+		bool has_ended;
+
+		if (done >= within)
+			return CODE_WHY_SHORT;
+		if (!ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, NULL, bytes + done,
+								within - done, &instruction)))
+			return CODE_WHY_UNKNOWN;
+		done += instruction.length;
+		has_ended = ends_flow(&instruction);
+		if (!can_move(&instruction, done >= n_bytes))
+			return CODE_WHY_FIXED;
+		*ret_does_nothing &= instruction.mnemonic == ZYDIS_MNEMONIC_NOP;
+		if (has_ended && done < n_bytes) {
+			if (done < within || room < n_bytes ||
+			    !is_filling(bytes + done, room - done, n_bytes - done))
+				return CODE_WHY_SHORT;
+			break;
+		}
+	}
+	*ret_moved = done;
+	return CODE_WHY_NOT;
+}
+
+static bool is_entered(const struct code_function *function, uint64_t at, unsigned n_bytes)
+{
+	uint32_t first = (uint32_t)(at - function->start) + 1;
+	uint32_t bits = ((UINT32_C(1) << (n_bytes - 1)) - 1) << first;
+
+	return function->entered & bits;
+}
+
+static void judge(const struct code *code, struct code_function *function, uint64_t next)
+{
+	static const uint8_t endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
+	struct head head = { .code = code, .function = function, .next = next };
+	const uint8_t *bytes = code->bytes + (function->start - code->start);
+	uint64_t at = function->start;
+	bool does_nothing;
+	unsigned n_moved = 0;
+	enum code_why why;
+
+	if (next - at >= sizeof(endbr64) && memcmp(bytes, endbr64, sizeof(endbr64)) == 0)
+		at += sizeof(endbr64);
+	function->at = (uint8_t)(at - function->start);
+	why = walk_head(&head, at, CODE_JUMP_BYTES, &n_moved, &does_nothing);
+	if (why == CODE_WHY_NOT && is_entered(function, at, CODE_JUMP_BYTES))
+		why = CODE_WHY_ENTERED;
+	function->why = (uint8_t)why;
+	if (why == CODE_WHY_NOT) {
+		function->way = does_nothing ? CODE_WAY_NOPS : CODE_WAY_JUMP;
+		function->n_moved_bytes = (uint8_t)n_moved;
+		return;
+	}
+	function->way = CODE_WAY_NONE;
+	if (function->filling_bytes < CODE_JUMP_BYTES ||
+	    walk_head(&head, at, CODE_SHORT_BYTES, &n_moved, &does_nothing) != CODE_WHY_NOT ||
+	    is_entered(function, at, CODE_SHORT_BYTES))
+		return;
+	function->way = CODE_WAY_SHORT_JUMP;
+	function->why = CODE_WHY_NOT;
+	function->n_moved_bytes = (uint8_t)n_moved;
+}
+
+static void judge_all(const struct sweep *sweep, const struct code *code)
+{
+	uint64_t end = code->start + code->n;
+
+	for (size_t i = 0; i < sweep->n; i++) {
+		struct code_function *function = &sweep->functions[i];
+		uint64_t next = i + 1 < sweep->n ? sweep->functions[i + 1].start : end;
+
+		if (function->start < code->start || function->start >= end)
+			continue;
+		if (function->end > end || function->end <= function->start)
+			function->end = end;
+		judge(code, function, next < end ? next : end);
+		/* What this jump takes of the filling behind it is not there for the next one. */
+		uint64_t taken = function->start + function->at + CODE_JUMP_BYTES;
+		if (function->way <= CODE_WAY_JUMP && i + 1 < sweep->n &&
+		    function[1].start - taken < function[1].filling_bytes)
+			function[1].filling_bytes = (uint32_t)(function[1].start - taken);
+	}
+}
+
+int code_scan(struct object *object, struct code_function *functions, size_t n)
+{
+	struct sweep sweep = { .object = object, .functions = functions, .n = n };
+	GElf_Ehdr head;
+	int r = 0;
+
+	if (!object_open(object) || !gelf_getehdr(object->elf, &head) ||
+	    head.e_machine != EM_X86_64 || head.e_ident[EI_CLASS] != ELFCLASS64)
+		return -ENOEXEC;
+	ZydisDecoderInit(&sweep.decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+	for (size_t i = 0; i < n; i++) {
+		functions[i].way = CODE_WAY_NONE;
+		functions[i].why = CODE_WHY_MISSING;
+	}
+	auto_free struct code *codes = calloc(object->n_segments + 1, sizeof(*codes));
+	if (!codes)
+		return -ENOMEM;
+	for (size_t i = 0; r == 0 && i < object->n_segments; i++) {
+		const struct object_segment *segment = &object->segments[i];
+
+		if (!segment->is_executable)
+			r = sweep_data(&sweep, segment);
+		else if ((r = read_code(object, segment, &codes[i])) == 0)
+			sweep_code(&sweep, &codes[i]);
+	}
+	sweep_relocations(&sweep);
+	for (size_t i = 0; r == 0 && i < object->n_segments; i++)
+		if (codes[i].bytes)
+			judge_all(&sweep, &codes[i]);
+	for (size_t i = 0; i < object->n_segments; i++)
+		free(codes[i].bytes);
+	return r;
+}

@@ -1,0 +1,63 @@
+#pragma once
+/*
+ * The code of one ELF file for x86-64, looked through once: how many instructions each function
+ * has, what leads into its first bytes, and whether entering it can be led through code of ours.
+ *
+ * A function is entered through a jump of 5 bytes in place of its first instructions, which run
+ * elsewhere. That is right when the jump covers whole instructions that can run at another place,
+ * and control comes to none of them but the first. Behind endbr64, which stays. Ways into a
+ * function are: direct jumps and calls of all code of the file; tables of jumps, and addresses that
+ * code takes or that lie in data.
+ *
+ * Where 5 bytes are too many, 2 may do: a short jump to filling bytes before the function, which
+ * hold the long one. Intel SDM volume 2: JMP, Jcc, ENDBR64, multi-byte NOP.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CODE_JUMP_BYTES	 5u
+#define CODE_SHORT_BYTES 2u
+#define CODE_HEAD_BYTES	 24u /* of a function that are looked at for ways in */
+
+enum code_way {
+	CODE_WAY_NOPS, /* its first bytes do nothing: -fpatchable-function-entry, -mnop-mcount */
+	CODE_WAY_JUMP,
+	CODE_WAY_SHORT_JUMP,
+	CODE_WAY_NONE, /* why says it */
+};
+
+enum code_why {
+	CODE_WHY_NOT,
+	CODE_WHY_SHORT, /* and no filling before it */
+	CODE_WHY_ENTERED, /* something leads into the first instructions */
+	CODE_WHY_FIXED, /* an instruction that can run at no other place */
+	CODE_WHY_UNKNOWN, /* bytes that are no instruction */
+	CODE_WHY_MISSING, /* the file does not hold its code */
+	CODE_WHY_RESOLVER, /* the symbol is of a function that chooses one (ifunc) */
+	CODE_WHY_START, /* begins or ends the program, or a file of it */
+	CODE_WHY_TWICE, /* returns more than once: setjmp, vfork, getcontext */
+	CODE_WHY_NEEDED, /* locks, allocators, the loader: what entries may interrupt */
+	CODE_WHY_COUNT
+};
+
+/* One function; the caller fills in the first two, in order of start, which differ. */
+struct code_function {
+	uint64_t start; /* ELF address */
+	uint64_t end;
+	uint32_t entered; /* bit i: control comes to byte i in some other way */
+	uint32_t n_instructions;
+	uint32_t filling_bytes; /* before it, where nothing runs */
+	uint8_t way; /* enum code_way */
+	uint8_t why; /* enum code_why, with CODE_WAY_NONE */
+	uint8_t at; /* the jump would begin so many bytes behind start */
+	uint8_t n_moved_bytes; /* of instructions that the jump covers */
+};
+
+struct object;
+
+/*
+ * Fill in the rest. Returns 0; -ENOEXEC: the object is no ELF file for x86-64, or none at all;
+ * -ENOMEM.
+ */
+int code_scan(struct object *object, struct code_function *functions, size_t n);

@@ -1,0 +1,479 @@
+#include "analyze/functions/functions.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/symbols/objects.h"
+#include "analyze/symbols/symbols.h"
+#include "common/array.h"
+#include "common/cleanup.h"
+
+const char *function_way_text(enum code_way way)
+{
+	static const char *const texts[] = {
+		[CODE_WAY_NOPS] = "nops",
+		[CODE_WAY_JUMP] = "jump",
+		[CODE_WAY_SHORT_JUMP] = "short jump",
+	};
+
+	return way == CODE_WAY_NONE ? NULL : texts[way];
+}
+
+const char *function_why_text(enum code_why why)
+{
+	static const char *const texts[] = {
+		[CODE_WHY_SHORT] = "shorter than a jump",
+		[CODE_WHY_ENTERED] = "code jumps to its first instructions",
+		[CODE_WHY_FIXED] = "an instruction cannot be moved",
+		[CODE_WHY_UNKNOWN] = "unknown instruction",
+		[CODE_WHY_MISSING] = "its code is not in the file",
+		[CODE_WHY_RESOLVER] = "chooses a function when the file is loaded",
+		[CODE_WHY_START] = "begins or ends the program",
+		[CODE_WHY_TWICE] = "returns more than once",
+		[CODE_WHY_NEEDED] = "lock, allocator or loader",
+	};
+
+	return why == CODE_WHY_NOT ? NULL : texts[why];
+}
+
+/* ---- Functions that are never instrumented ---- */
+
+struct never {
+	const char *pattern;
+	enum code_why why;
+	bool is_of_system; /* in the C library, its loader and gcc's unwinder only */
+};
+
+static const struct never nevers[] = {
+	{ "_start", CODE_WHY_START, false },
+	{ "_init", CODE_WHY_START, false },
+	{ "_fini", CODE_WHY_START, false },
+	{ "__libc_start_*", CODE_WHY_START, false },
+	{ "__libc_csu_*", CODE_WHY_START, false },
+	{ "_dl_relocate_static_pie", CODE_WHY_START, false },
+	{ "*register_tm_clones", CODE_WHY_START, false },
+	{ "__do_global_[cd]tors_aux", CODE_WHY_START, false },
+	{ "frame_dummy", CODE_WHY_START, false },
+	{ "*setjmp*", CODE_WHY_TWICE, false },
+	{ "vfork", CODE_WHY_TWICE, false },
+	{ "__vfork", CODE_WHY_TWICE, false },
+	{ "*etcontext", CODE_WHY_TWICE, false },
+	{ "*swapcontext", CODE_WHY_TWICE, false },
+	{ "*makecontext", CODE_WHY_TWICE, false },
+	{ "memsight_*", CODE_WHY_NEEDED, false },
+	{ "_Unwind_*", CODE_WHY_NEEDED, false },
+	{ "__gxx_personality_*", CODE_WHY_NEEDED, false },
+	{ "__gcc_personality_*", CODE_WHY_NEEDED, false },
+	{ "*alloc*", CODE_WHY_NEEDED, true },
+	{ "*free*", CODE_WHY_NEEDED, true },
+	{ "*memalign", CODE_WHY_NEEDED, true },
+	{ "*lock*", CODE_WHY_NEEDED, true },
+	{ "*lll_*", CODE_WHY_NEEDED, true },
+	{ "*pthread_mutex*", CODE_WHY_NEEDED, true },
+	{ "mtx_*", CODE_WHY_NEEDED, true },
+	{ "*pthread_once", CODE_WHY_NEEDED, true },
+	{ "*pthread_*specific", CODE_WHY_NEEDED, true },
+	{ "*pthread_exit", CODE_WHY_NEEDED, true },
+	{ "*unwind*", CODE_WHY_NEEDED, true },
+	{ "*longjmp*", CODE_WHY_NEEDED, true },
+	{ "*brk", CODE_WHY_NEEDED, true },
+	{ "*mmap*", CODE_WHY_NEEDED, true },
+	{ "*munmap", CODE_WHY_NEEDED, true },
+	{ "*mremap", CODE_WHY_NEEDED, true },
+	{ "*fork", CODE_WHY_NEEDED, true },
+	{ "*clone*", CODE_WHY_NEEDED, true },
+	{ "*sigreturn*", CODE_WHY_NEEDED, true },
+	{ "*restore_rt", CODE_WHY_NEEDED, true },
+	{ "_dl_*", CODE_WHY_NEEDED, true },
+	{ "__dl*", CODE_WHY_NEEDED, true },
+	{ "dl*", CODE_WHY_NEEDED, true },
+	{ "__tls_*", CODE_WHY_NEEDED, true },
+	{ "__libc_*", CODE_WHY_NEEDED, true },
+	{ "_IO_*lock*", CODE_WHY_NEEDED, true },
+	{ "__*register_frame*", CODE_WHY_NEEDED, true },
+	{ "*errno_location", CODE_WHY_NEEDED, true },
+	{ "*exit*", CODE_WHY_START, true },
+};
+
+static enum code_why why_never(const char *name, bool is_system)
+{
+	for (size_t i = 0; i < sizeof(nevers) / sizeof(nevers[0]); i++)
+		if ((is_system || !nevers[i].is_of_system) &&
+		    fnmatch(nevers[i].pattern, name, 0) == 0)
+			return nevers[i].why;
+	return CODE_WHY_NOT;
+}
+
+/* Of the C library and gcc's unwinder; nobody means the loader's copies of what the former has. */
+enum system_file {
+	SYSTEM_NONE,
+	SYSTEM_LIBRARY,
+	SYSTEM_LOADER,
+};
+
+static enum system_file system_file_of(const char *path)
+{
+	static const struct {
+		const char *pattern;
+		enum system_file kind;
+	} rows[] = {
+		{ "libc.so*", SYSTEM_LIBRARY },	      { "libc-*.so", SYSTEM_LIBRARY },
+		{ "libc.musl-*", SYSTEM_LIBRARY },    { "ld-*.so*", SYSTEM_LOADER },
+		{ "libpthread.so*", SYSTEM_LIBRARY }, { "libpthread-*", SYSTEM_LIBRARY },
+		{ "libdl.so*", SYSTEM_LIBRARY },      { "libdl-*", SYSTEM_LIBRARY },
+		{ "librt.so*", SYSTEM_LIBRARY },      { "librt-*", SYSTEM_LIBRARY },
+		{ "libgcc_s.so*", SYSTEM_LIBRARY },
+	};
+	const char *slash = strrchr(path, '/');
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (fnmatch(rows[i].pattern, slash ? slash + 1 : path, 0) == 0)
+			return rows[i].kind;
+	return SYSTEM_NONE;
+}
+
+/* ---- Symbols ---- */
+
+struct symbol {
+	uint64_t start;
+	uint64_t end;
+	char *name; /* without a version */
+	char *pretty; /* NULL: nothing else */
+	bool is_local;
+	bool is_resolver;
+};
+
+struct symbols {
+	struct symbol *items;
+	size_t n;
+	size_t n_allocated;
+};
+
+static void finish_symbols(struct symbols *symbols)
+{
+	for (size_t i = 0; i < symbols->n; i++) {
+		free(symbols->items[i].name);
+		free(symbols->items[i].pretty);
+	}
+	free(symbols->items);
+}
+
+/* The part of a function that a compiler has put elsewhere is none. */
+static bool is_part(const char *name)
+{
+	return strstr(name, ".cold") != NULL;
+}
+
+static int add_symbol(struct symbols *symbols, const GElf_Sym *symbol, uint64_t address,
+		      const char *name)
+{
+	struct symbol *item;
+
+	if (grow_array(&symbols->items, symbols->n, &symbols->n_allocated,
+		       sizeof(*symbols->items)) < 0)
+		return -ENOMEM;
+	item = &symbols->items[symbols->n];
+	*item = (struct symbol){
+		.start = address,
+		.end = address + symbol->st_size,
+		.name = strndup(name, strcspn(name, "@")),
+		.is_local = GELF_ST_BIND(symbol->st_info) == STB_LOCAL,
+		.is_resolver = GELF_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC,
+	};
+	if (!item->name)
+		return -ENOMEM;
+	item->pretty = symbols_demangle(item->name);
+	symbols->n++;
+	return 0;
+}
+
+/* Of several names of a place the global one, with few '_', is the one to be shown. */
+static int compare_symbols(const void *a, const void *b)
+{
+	const struct symbol *left = a, *right = b;
+	size_t n_left = strspn(left->name, "_"), n_right = strspn(right->name, "_");
+
+	if (left->start != right->start)
+		return left->start < right->start ? -1 : 1;
+	if (left->is_local != right->is_local)
+		return left->is_local ? 1 : -1;
+	if (n_left != n_right)
+		return n_left < n_right ? -1 : 1;
+	return strcmp(left->name, right->name);
+}
+
+static int read_symbols(struct object *object, struct symbols *symbols)
+{
+	int n = dwfl_module_getsymtab(object->module);
+	int r = 0;
+
+	for (int i = 1; r == 0 && i < n; i++) {
+		GElf_Sym symbol;
+		GElf_Addr address;
+		GElf_Word section;
+		const char *name = dwfl_module_getsym_info(object->module, i, &symbol, &address,
+							   &section, NULL, NULL);
+		int type = name ? GELF_ST_TYPE(symbol.st_info) : STT_NOTYPE;
+
+		if (name && *name && section != SHN_UNDEF && !is_part(name) &&
+		    (type == STT_FUNC || type == STT_GNU_IFUNC))
+			r = add_symbol(symbols, &symbol, address, name);
+	}
+	if (symbols->n)
+		qsort(symbols->items, symbols->n, sizeof(*symbols->items), compare_symbols);
+	return r;
+}
+
+/* ---- Source files ---- */
+
+struct unit {
+	uint64_t start;
+	uint64_t end;
+	const char *name;
+};
+
+struct units {
+	struct unit *items;
+	size_t n;
+	size_t n_allocated;
+};
+
+static int compare_units(const void *a, const void *b)
+{
+	const struct unit *left = a, *right = b;
+
+	return left->start < right->start ? -1 : left->start > right->start;
+}
+
+/* What each compilation unit's code covers. */
+static int read_units(struct object *object, struct units *units)
+{
+	Dwarf_Addr bias = 0;
+	Dwarf *dwarf = dwfl_module_getdwarf(object->module, &bias);
+	Dwarf_CU *unit = NULL;
+	Dwarf_Die die;
+
+	while (dwarf && dwarf_get_units(dwarf, unit, &unit, NULL, NULL, &die, NULL) == 0) {
+		const char *name = dwarf_diename(&die);
+		Dwarf_Addr base, start, end;
+		ptrdiff_t at = 0;
+
+		while (name && (at = dwarf_ranges(&die, at, &base, &start, &end)) > 0) {
+			if (grow_array(&units->items, units->n, &units->n_allocated,
+				       sizeof(*units->items)) < 0)
+				return -ENOMEM;
+			units->items[units->n++] = (struct unit){ start + bias, end + bias, name };
+		}
+	}
+	if (units->n)
+		qsort(units->items, units->n, sizeof(*units->items), compare_units);
+	return 0;
+}
+
+static const char *source_of(const struct units *units, uint64_t address)
+{
+	size_t i = array_n_until(units->items, units->n, start, address);
+
+	return i > 0 && address < units->items[i - 1].end ? units->items[i - 1].name : NULL;
+}
+
+/* ---- Choosing ---- */
+
+/* One file while it is looked through. */
+struct look {
+	struct function_choice *choice;
+	struct found_functions *found;
+	const char *path;
+	bool is_system;
+	struct symbols symbols;
+	struct units units;
+	struct code_function *functions; /* one for each place that has symbols */
+	size_t *first; /* its first symbol; one more behind the last */
+	size_t n;
+};
+
+static void finish_look(struct look *look)
+{
+	finish_symbols(&look->symbols);
+	free(look->units.items);
+	free(look->functions);
+	free(look->first);
+}
+#define auto_look __attribute__((cleanup(finish_look)))
+
+/* One function for all symbols of a place. A symbol without a size reaches to the next one. */
+static int group(struct look *look)
+{
+	const struct symbols *symbols = &look->symbols;
+
+	look->functions = calloc(symbols->n + 1, sizeof(*look->functions));
+	look->first = calloc(symbols->n + 1, sizeof(*look->first));
+	if (!look->functions || !look->first)
+		return -ENOMEM;
+	for (size_t i = 0; i < symbols->n; i++) {
+		const struct symbol *symbol = &symbols->items[i];
+		struct code_function *last = look->n ? &look->functions[look->n - 1] : NULL;
+
+		if (last && last->start == symbol->start) {
+			last->end = symbol->end > last->end ? symbol->end : last->end;
+			continue;
+		}
+		if (last && last->end == last->start)
+			last->end = symbol->start;
+		look->first[look->n] = i;
+		look->functions[look->n++] =
+			(struct code_function){ .start = symbol->start, .end = symbol->end };
+	}
+	look->first[look->n] = symbols->n;
+	return 0;
+}
+
+static bool takes(const struct look *look, size_t i, const char **names, const char **pretty)
+{
+	size_t first = look->first[i];
+	struct function_names of = {
+		.names = names,
+		.pretty = pretty,
+		.n = look->first[i + 1] - first,
+		.source = source_of(&look->units, look->functions[i].start),
+		.file = look->path,
+		.is_system = look->is_system,
+	};
+
+	for (size_t k = 0; k < of.n; k++) {
+		names[k] = look->symbols.items[first + k].name;
+		pretty[k] = look->symbols.items[first + k].pretty;
+	}
+	look->found->n_all++;
+	return function_choice_takes(look->choice, &of);
+}
+
+static void forbid(const struct look *look, size_t i)
+{
+	struct code_function *function = &look->functions[i];
+
+	for (size_t k = look->first[i]; k < look->first[i + 1]; k++) {
+		const struct symbol *symbol = &look->symbols.items[k];
+		enum code_why why = symbol->is_resolver ? CODE_WHY_RESOLVER
+							: why_never(symbol->name, look->is_system);
+
+		if (why == CODE_WHY_NOT)
+			continue;
+		function->way = CODE_WAY_NONE;
+		function->why = (uint8_t)why;
+	}
+}
+
+static int add_found(const struct look *look, size_t i)
+{
+	const struct code_function *function = &look->functions[i];
+	const struct symbol *symbol = &look->symbols.items[look->first[i]];
+	const char *source = source_of(&look->units, function->start);
+	const char *slash = strrchr(look->path, '/');
+	struct found_functions *found = look->found;
+	struct found_function item = {
+		.name = strdup(symbol->pretty ? symbol->pretty : symbol->name),
+		.module = strdup(source	 ? source
+				 : slash ? slash + 1
+					 : look->path),
+		.file = look->path,
+		.address = function->start,
+		.n_instructions = function->n_instructions,
+		.way = function->way,
+		.why = function->why,
+	};
+
+	if (!item.name || !item.module ||
+	    grow_array(&found->items, found->n, &found->n_allocated, sizeof(*found->items)) < 0) {
+		free(item.name);
+		free(item.module);
+		return -ENOMEM;
+	}
+	found->n_files += !found->n || found->items[found->n - 1].file != look->path;
+	found->items[found->n++] = item;
+	return 0;
+}
+
+static int choose(struct look *look, bool *is_taken)
+{
+	size_t most = 1;
+
+	for (size_t i = 0; i < look->n; i++)
+		if (look->first[i + 1] - look->first[i] > most)
+			most = look->first[i + 1] - look->first[i];
+	auto_free const char **names = calloc(most, sizeof(*names));
+	auto_free const char **pretty = calloc(most, sizeof(*pretty));
+	if (!names || !pretty)
+		return -ENOMEM;
+	for (size_t i = 0; i < look->n; i++)
+		is_taken[i] = takes(look, i, names, pretty);
+	return 0;
+}
+
+static int look_into(struct look *look, struct object *object, uint64_t min_instructions)
+{
+	int r = read_symbols(object, &look->symbols);
+
+	if (r == 0 && function_choice_needs_sources(look->choice))
+		r = read_units(object, &look->units);
+	if (r == 0)
+		r = group(look);
+	auto_free bool *is_taken = calloc(look->n + 1, sizeof(*is_taken));
+	if (r == 0)
+		r = is_taken ? choose(look, is_taken) : -ENOMEM;
+	/* Of a file of which nothing is wanted nothing need be decoded. */
+	if (r < 0 || !memchr(is_taken, true, look->n))
+		return r;
+	r = code_scan(object, look->functions, look->n);
+	if (r == 0 && !look->units.n)
+		r = read_units(object, &look->units);
+	for (size_t i = 0; r == 0 && i < look->n; i++) {
+		if (!is_taken[i] || look->functions[i].n_instructions < min_instructions)
+			continue;
+		forbid(look, i);
+		r = add_found(look, i);
+	}
+	return r;
+}
+
+int functions_find(struct function_choice *choice, const char *path, uint64_t min_instructions,
+		   struct found_functions *found)
+{
+	enum system_file kind = system_file_of(path);
+	struct objects *objects = NULL;
+	int r;
+
+	if (kind == SYSTEM_LOADER || !function_choice_takes_file(choice, path, kind != SYSTEM_NONE))
+		return 0;
+	r = objects_create(NULL, &objects);
+	if (r < 0)
+		return r;
+	struct object *object = objects_get(objects, NULL, 0, path, strlen(path));
+	{
+		auto_look struct look look = {
+			.choice = choice,
+			.found = found,
+			.path = path,
+			.is_system = kind != SYSTEM_NONE,
+		};
+
+		r = !object		  ? -ENOMEM
+		    : object_open(object) ? look_into(&look, object, min_instructions)
+					  : -ENOEXEC;
+	}
+	objects_destroy(objects);
+	return r;
+}
+
+void functions_finish(struct found_functions *found)
+{
+	for (size_t i = 0; i < found->n; i++) {
+		free(found->items[i].name);
+		free(found->items[i].module);
+	}
+	free(found->items);
+	*found = (struct found_functions){ 0 };
+}

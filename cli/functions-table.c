@@ -1,0 +1,273 @@
+#include "cli/functions-table.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analyze/functions/functions.h"
+#include "analyze/functions/loaded-files.h"
+#include "cli/cmd.h"
+#include "cli/database.h"
+#include "report/text/table.h"
+#include "runner/run-command.h"
+#include "schemas/recording.h"
+
+#define MAX_NAMED 3 /* names of a list that are in no file */
+
+/* The options that choose, by the kind of expression that they take. */
+static const struct {
+	enum option_id id;
+	enum function_expression kind;
+} expressions[] = {
+	{ OPTION_FUNCTION_INCLUDE, FUNCTION_INCLUDE },
+	{ OPTION_FUNCTION_EXCLUDE, FUNCTION_EXCLUDE },
+	{ OPTION_MODULE_INCLUDE, MODULE_INCLUDE },
+	{ OPTION_MODULE_EXCLUDE, MODULE_EXCLUDE },
+};
+
+#define N_EXPRESSIONS (sizeof(expressions) / sizeof(expressions[0]))
+
+int functions_check(const struct option_set *options)
+{
+	static const enum option_id ids[] = {
+		OPTION_FUNCTION_INCLUDE, OPTION_FUNCTION_EXCLUDE, OPTION_MODULE_INCLUDE,
+		OPTION_MODULE_EXCLUDE,	 OPTION_FUNCTION_LIST,	  OPTION_COLLECTION,
+		OPTION_MIN_INSTRUCTIONS,
+	};
+
+	if (option_flag(options, OPTION_FUNCTIONS_DRY_RUN))
+		return CMD_DONE;
+	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++)
+		if (option_origin(options, ids[i]) > OPTION_FROM_DEFAULT)
+			return cmd_usage("record: --%s goes with --functions-dry-run",
+					 option_row(ids[i])->name);
+	if (option_origin(options, OPTION_FUNCTIONS_FORMAT) > OPTION_FROM_DEFAULT)
+		return cmd_usage("record: --format is that of --functions-dry-run");
+	return CMD_DONE;
+}
+
+/* ---- What is meant ---- */
+
+static int add_expressions(struct function_choice *choice, const struct option_set *options)
+{
+	char message[FUNCTION_MESSAGE_BYTES];
+
+	for (size_t i = 0; i < N_EXPRESSIONS; i++) {
+		const char *const *texts = option_texts(options, expressions[i].id);
+
+		for (; texts && *texts; texts++) {
+			int r = function_choice_add(choice, expressions[i].kind, *texts, message);
+
+			if (r == -EINVAL)
+				return cmd_usage("record: --%s: %s",
+						 option_row(expressions[i].id)->name, message);
+			if (r < 0)
+				return cmd_fail("%s", strerror(-r));
+		}
+	}
+	return CMD_DONE;
+}
+
+static int add_lists(struct function_choice *choice, const struct option_set *options)
+{
+	const char *const *paths = option_texts(options, OPTION_FUNCTION_LIST);
+	uint32_t sets = option_words(options, OPTION_COLLECTION);
+	char message[FUNCTION_MESSAGE_BYTES] = "out of memory";
+
+	for (; paths && *paths; paths++) {
+		int r = function_choice_add_file(choice, *paths, message);
+
+		if (r < 0)
+			return cmd_fail("record: --function-list: %s", message);
+	}
+	for (unsigned i = 0; sets >> i; i++) {
+		enum option_choice set = (enum option_choice)(CHOICE_COLLECTION_MEMORY + i);
+
+		if (sets >> i & 1 &&
+		    function_choice_add_collection(choice, option_choice_name(set), message) < 0)
+			return cmd_fail("record: --collection: %s", message);
+	}
+	return CMD_DONE;
+}
+
+/* What has matched nothing. An expression is a mistake; of a list a name may be of another file. */
+static int check_matches(const struct function_choice *choice)
+{
+	const char *nearest = NULL;
+	bool is_expression = false;
+	const char *text;
+	char names[256] = "";
+	size_t n_names = 0;
+	size_t at = 0;
+
+	while ((text = function_choice_unmatched(choice, &at, &is_expression, &nearest))) {
+		if (is_expression && nearest)
+			return cmd_fail(
+				"record: no function matches --function-include '%s'; is %s "
+				"meant?",
+				text, nearest);
+		if (is_expression)
+			return cmd_fail("record: no function matches --function-include '%s' "
+					"(names of stripped files are not known)",
+					text);
+		if (n_names++ < MAX_NAMED)
+			snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%.70s",
+				 *names ? ", " : "", text);
+	}
+	if (n_names)
+		cmd_warn("%zu line%s of --function-list match%s no function: %s%s", n_names,
+			 n_names == 1 ? "" : "s", n_names == 1 ? "es" : "", names,
+			 n_names > MAX_NAMED ? " ..." : "");
+	return CMD_DONE;
+}
+
+static int find_all(struct function_choice *choice, const struct loaded_files *files,
+		    uint64_t min_instructions, struct found_functions *found)
+{
+	if (files->missing[0])
+		cmd_warn("%s is not found: its functions are not listed", files->missing);
+	for (size_t i = 0; i < files->n; i++) {
+		int r;
+
+		if (strstr(files->paths[i], RECORDING_LIBRARY))
+			continue;
+		r = functions_find(choice, files->paths[i], min_instructions, found);
+		if (r == -ENOEXEC)
+			cmd_warn("%s cannot be read as an ELF file", files->paths[i]);
+		else if (r < 0)
+			return cmd_fail("record: %s: %s", files->paths[i], strerror(-r));
+	}
+	return CMD_DONE;
+}
+
+/* Has the choice met nothing but what must not be instrumented? */
+static int check_found(const struct found_functions *found, const char *program)
+{
+	size_t n_needed = 0;
+
+	for (size_t i = 0; i < found->n; i++)
+		n_needed += found->items[i].why == CODE_WHY_NEEDED;
+	if (found->n == 0)
+		return cmd_fail("record: none of the %zu functions of %s and its libraries is "
+				"chosen",
+				found->n_all, program);
+	if (n_needed == found->n)
+		return cmd_fail("record: %s%s must not be instrumented: %s", found->items[0].name,
+				n_needed > 1 ? " and all others chosen" : "",
+				function_why_text(CODE_WHY_NEEDED));
+	return CMD_DONE;
+}
+
+/* ---- The table ---- */
+
+static void bind(sqlite3_stmt *insert, const struct found_function *function)
+{
+	char address[24];
+
+	snprintf(address, sizeof(address), "0x%" PRIx64, function->address);
+	sqlite3_bind_text(insert, 1, function->name, -1, SQLITE_STATIC);
+	sqlite3_bind_text(insert, 2, function->module, -1, SQLITE_STATIC);
+	sqlite3_bind_text(insert, 3, function->file, -1, SQLITE_STATIC);
+	sqlite3_bind_text(insert, 4, address, -1, SQLITE_TRANSIENT);
+	sqlite3_bind_int64(insert, 5, function->n_instructions);
+	sqlite3_bind_text(insert, 6, function_way_text(function->way), -1, SQLITE_STATIC);
+	sqlite3_bind_text(insert, 7, function_why_text(function->why), -1, SQLITE_STATIC);
+}
+
+/* Tables are those of a database: one in memory. 0 or -EPROTO. */
+static int fill(sqlite3 *db, const struct found_functions *found)
+{
+	sqlite3_stmt *insert = NULL;
+	int r;
+
+	if (sqlite3_exec(db,
+			 "CREATE TABLE functions (function, module, file, address, "
+			 "instructions, how, why_not); BEGIN",
+			 NULL, NULL, NULL) != SQLITE_OK ||
+	    sqlite3_prepare_v2(db, "INSERT INTO functions VALUES (?, ?, ?, ?, ?, ?, ?)", -1,
+			       &insert, NULL) != SQLITE_OK)
+		return -EPROTO;
+	r = SQLITE_DONE;
+	for (size_t i = 0; r == SQLITE_DONE && i < found->n; i++) {
+		bind(insert, &found->items[i]);
+		r = sqlite3_step(insert);
+		sqlite3_reset(insert);
+	}
+	sqlite3_finalize(insert);
+	return r == SQLITE_DONE ? 0 : -EPROTO;
+}
+
+static int print(const struct found_functions *found, const struct option_set *options)
+{
+	static const enum table_kind kinds[] = { TABLE_PLAIN, TABLE_PLAIN, TABLE_PLAIN, TABLE_PLAIN,
+						 TABLE_COUNT };
+	struct table_style style = { .format = TABLE_TEXT, .kinds = kinds, .n_kinds = 5 };
+	sqlite3_stmt *rows = NULL;
+	sqlite3 *db = NULL;
+	int r = -EPROTO;
+
+	table_format_parse(option_choice_name(option_choice(options, OPTION_FUNCTIONS_FORMAT)),
+			   &style.format);
+	style.width = database_terminal_width(STDOUT_FILENO);
+	if (sqlite3_open(":memory:", &db) == SQLITE_OK && fill(db, found) == 0 &&
+	    sqlite3_prepare_v2(db, "SELECT * FROM functions ORDER BY rowid", -1, &rows, NULL) ==
+		    SQLITE_OK)
+		r = table_write(stdout, rows, &style, NULL);
+	if (r == -EPROTO)
+		cmd_fail("record: %s", sqlite3_errmsg(db));
+	sqlite3_finalize(rows);
+	sqlite3_close(db);
+	if (r == 0 && fflush(stdout) != 0)
+		r = -EIO;
+	if (r == -EIO)
+		cmd_fail("cannot write to standard output");
+	return r < 0 ? CMD_FAILED : CMD_DONE;
+}
+
+static void say_sums(const struct found_functions *found)
+{
+	size_t n[CODE_WAY_NONE + 1] = { 0 };
+
+	for (size_t i = 0; i < found->n; i++)
+		n[found->items[i].way]++;
+	cmd_warn("%zu of %zu functions, in %zu file%s: %zu by nops, %zu by a jump, %zu by a short "
+		 "jump, %zu not (%.1f %%)",
+		 found->n, found->n_all, found->n_files, found->n_files == 1 ? "" : "s",
+		 n[CODE_WAY_NOPS], n[CODE_WAY_JUMP], n[CODE_WAY_SHORT_JUMP], n[CODE_WAY_NONE],
+		 100.0 * (double)n[CODE_WAY_NONE] / (double)found->n);
+}
+
+int functions_dry_run(const struct option_set *options)
+{
+	auto_function_choice struct function_choice *choice = NULL;
+	auto_found_functions struct found_functions found = { 0 };
+	auto_loaded_files struct loaded_files files = { 0 };
+	char message[LOADED_MESSAGE_BYTES];
+	char program[PATH_MAX];
+	int r;
+
+	if (function_choice_create(&choice) < 0)
+		return cmd_fail("%s", strerror(ENOMEM));
+	if ((r = add_expressions(choice, options)) != CMD_DONE ||
+	    (r = add_lists(choice, options)) != CMD_DONE)
+		return r;
+	r = run_command_find(options->operands[0], program);
+	if (r < 0) {
+		run_command_explain(options->operands[0], r, message, sizeof(message));
+		return cmd_fail("record: cannot run %s: %s", options->operands[0], message);
+	}
+	if (loaded_files_list(program, &files, message) < 0)
+		return cmd_fail("record: %s", message);
+	if ((r = find_all(choice, &files, option_number(options, OPTION_MIN_INSTRUCTIONS),
+			  &found)) != CMD_DONE ||
+	    (r = check_matches(choice)) != CMD_DONE ||
+	    (r = check_found(&found, options->operands[0])) != CMD_DONE ||
+	    (r = print(&found, options)) != CMD_DONE)
+		return r;
+	if (!option_flag(options, OPTION_QUIET))
+		say_sums(&found);
+	return CMD_DONE;
+}

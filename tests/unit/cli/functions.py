@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""record --functions-dry-run. Arguments: memsight, the victim."""
+import csv
+import io
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import whole
+
+MEMSIGHT, VICTIM = map(os.path.abspath, sys.argv[1:3])
+checks = whole.Checks()
+
+JUMP, SHORT, NOPS = "jump", "short jump", "nops"
+TOO_SHORT = "shorter than a jump"
+ENTERED = "code jumps to its first instructions"
+FIXED = "an instruction cannot be moved"
+# What victim-functions.S has: instructions, how, why not.
+FUNCTIONS = {
+    "one_byte": (1, "", TOO_SHORT),
+    "three_bytes": (2, JUMP, ""),  # with filling behind it
+    "one_byte_and_room": (1, JUMP, ""),
+    "plain": (3, JUMP, ""),
+    "behind_endbr": (3, JUMP, ""),
+    "loops_at_once": (5, "", ENTERED),
+    "loops_behind_filling": (5, SHORT, ""),
+    "loops_later": (5, JUMP, ""),
+    "entered_from_afar": (9, "", ENTERED),
+    "enters_another": (2, JUMP, ""),
+    "named_in_data": (9, "", ENTERED),
+    "by_table": (9, "", ENTERED),
+    "calls_first": (2, JUMP, ""),
+    "calls_too_early": (3, "", FIXED),
+    "system_call_first": (3, "", FIXED),
+    "patchable": (7, NOPS, ""),
+    "patchable_behind_endbr": (4, NOPS, ""),
+    "solver::step(int)": (2, JUMP, ""),
+    "solve_matrix": (2, JUMP, ""),
+}
+
+
+def dry_run(*options, program=VICTIM):
+    return whole.Outcome([MEMSIGHT, "record", "--functions-dry-run", *options, "--", program])
+
+
+def rows(*options, program=VICTIM):
+    outcome = dry_run("--format", "csv", *options, program=program)
+    checks.that(outcome.status == 0, f"{options}: {outcome.status} {outcome.messages}")
+    return list(csv.DictReader(io.StringIO(outcome.stdout.decode())))
+
+
+def names(*options, program=VICTIM):
+    return {row["function"] for row in rows(*options, program=program)}
+
+
+def check_ways():
+    """Each function is decoded and judged as its instructions say."""
+    found = {row["function"]: (int(row["instructions"]), row["how"], row["why_not"])
+             for row in rows()}
+    for name, expected in FUNCTIONS.items():
+        checks.that(found.get(name) == expected, f"{name}: {found.get(name)}, not {expected}")
+    checks.that(found.get("_start", ("",))[-1] == "begins or ends the program", "_start")
+
+
+def check_choice(folder):
+    """Names match plain and demangled, lists by whole names, exclusions win."""
+    solve = {"solve_matrix", "solver::step(int)"}
+    several = ("--function-include", "^plain$", "--function-include", "^calls_first$")
+    for options, expected in (
+            (("--function-include", "^solve"), solve),
+            (("--function-include", "ZN6solver"), {"solver::step(int)"}),
+            (("--function-include", "^solve_second$"), {"solve_matrix"}),
+            (several, {"plain", "calls_first"}),
+            ((*several, "--function-exclude", "call"), {"plain"}),
+            (("--function-include", "^solve", "--module-include", "nowhere|^victim-func"), solve),
+            (("--function-include", "^(plain|one_)", "--min-instructions", "2"), {"plain"})):
+        checks.that(names(*options) == expected, f"{options}: {names(*options)}")
+    path = os.path.join(folder, "list")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("# a remark\nplain\n  solve_*\r\nvictim-functions!three_bytes\n"
+                   "libc!one_byte\nnot_there\n")
+    outcome = dry_run("--function-list", path, "--format", "json")
+    found = {row["function"] for row in json.loads(outcome.stdout)}
+    checks.that(found == {"plain", "solve_matrix", "three_bytes"}, f"list: {found}")
+    checks.that("2 lines of --function-list match no function: libc!one_byte, not_there"
+                in outcome.messages, f"list: {outcome.messages}")
+
+
+def check_sets():
+    """A collection asks for functions of the C library; nothing else does, and no lock is had."""
+    found = rows("--collection", "io,pthread")
+    checks.that({"write", "pthread_create"} <= {row["function"].lstrip("_") for row in found},
+                "collections")
+    checks.that(not any("mutex" in row["function"] for row in found), "locks in a collection")
+    every = rows("--module-include", r"^libc\.")
+    refused = {row["function"].lstrip("_") for row in every
+               if row["why_not"] == "lock, allocator or loader"}
+    checks.that({"malloc", "calloc", "pthread_mutex_lock"} <= refused, "malloc is instrumented")
+
+
+def check_refusals(folder):
+    """One line that says what is wrong, and where."""
+    binary = os.path.join(folder, "binary")
+    with open(binary, "wb") as file:
+        file.write(b"name\0name\n")
+    script = os.path.join(folder, "script")
+    with open(script, "w", encoding="utf-8") as file:
+        file.write("#!/bin/sh\n")
+    os.chmod(script, 0o755)
+    for status, options, text in (
+            (2, ("--function-include", "a(b[c"), "(at character 5)"),
+            (2, ("--function-exclude", "(ab)(c"), "(at character 5)"),
+            (2, ("--module-include", "[z-a]"), "(at character 4)"),
+            (2, ("--collection", "memry"), "memory, string"),
+            (1, ("--function-include", "^slove_matr"), "is solve_matrix meant?"),
+            (1, ("--function-include", "^xyzzy"), "no function matches"),
+            (1, ("--function-list", "/nowhere"), "No such file"),
+            (1, ("--function-list", "/dev/null"), "names no function"),
+            (1, ("--function-list", binary), "a byte of 0"),
+            (1, ("--function-exclude", "."), "is chosen"),
+            (1, ("--module-include", r"^libc\.", "--function-include", "^pthread_mutex_lock$"),
+             "must not be instrumented")):
+        outcome = dry_run(*options)
+        checks.that(outcome.status == status and text in outcome.messages
+                    and not outcome.stdout and outcome.messages.count("\n") == 1,
+                    f"{options}: {outcome.status} {outcome.stdout} {outcome.messages}")
+    for program, text in ((script, "of a script name the interpreter"), ("/nowhere", "nowhere")):
+        outcome = dry_run(program=program)
+        checks.that(outcome.status == 1 and text in outcome.messages,
+                    f"{program}: {outcome.messages}")
+    outcome = whole.Outcome([MEMSIGHT, "record", "--function-include", "a", "--", VICTIM])
+    checks.that(outcome.status == 2 and "goes with --functions-dry-run" in outcome.messages,
+                f"no dry run: {outcome.messages}")
+
+
+def check_files(folder):
+    """Files without names, and files that end too early, give an answer, not a crash."""
+    stripped = os.path.join(folder, "stripped")
+    if shutil.which("strip"):
+        subprocess.run(["strip", "-o", stripped, VICTIM], check=True)
+        outcome = dry_run("--function-include", "^solve", program=stripped)
+        checks.that(outcome.status == 1 and "stripped" in outcome.messages,
+                    f"{outcome.messages}")
+    with open(VICTIM, "rb") as file:
+        whole_file = file.read()
+    cut = os.path.join(folder, "cut")
+    for i in range(16):
+        with open(cut, "wb") as file:
+            file.write(whole_file[:len(whole_file) * i // 16])
+        os.chmod(cut, 0o755)
+        outcome = dry_run(program=cut)
+        checks.that(outcome.status in (0, 1), f"cut at {i}/16: {outcome.status}")
+
+
+if platform.machine() != "x86_64":
+    print("skipped: functions are entered on x86-64 only")
+    sys.exit(77)
+with tempfile.TemporaryDirectory() as scratch:
+    check_ways()
+    check_choice(scratch)
+    check_sets()
+    check_refusals(scratch)
+    check_files(scratch)
+checks.end()
