@@ -3,9 +3,11 @@
  * 528 bytes in random slots of 1,000 live ones, through DEPTH nested calls, or each time by a
  * random one of STACKS distinct paths of 4 to 40 frames.
  *
- *	churn [-p] [-t THREADS] [-n EVENTS of each thread] [-d DEPTH | -s STACKS]
+ *	churn [-p] [-t THREADS] [-n EVENTS of each thread] [-d DEPTH | -s STACKS] [-b BYTES]
+ *	      [-r MIB] [-w SECONDS]
  *
- * -p: recording is paused meanwhile.
+ * -p: recording is paused meanwhile. -b: blocks of 16 to BYTES + 15. -r: no faster than so many
+ * MiB a second, all threads together. -w: again and again with new threads until then.
  *
  * Prints the events (calls of malloc and free) that it made in all, the wall time of the loop, and
  * the CPU time of the process.
@@ -35,6 +37,9 @@ struct worker {
 	pthread_t thread;
 	uint64_t n_events;
 	uint64_t n_made;
+	uint64_t n_sizes;
+	uint64_t n_bytes;
+	double bytes_per_second; /* 0: as fast as it can */
 	unsigned depth;
 	uint64_t seed;
 	const struct path *paths;
@@ -59,7 +64,9 @@ static __attribute__((noinline)) void replace(struct worker *worker)
 		free(*slot);
 		worker->n_made++;
 	}
-	*slot = malloc(16 + (random >> 32) % 513);
+	size_t n_bytes = 16 + (random >> 32) % worker->n_sizes;
+	*slot = malloc(n_bytes);
+	worker->n_bytes += n_bytes;
 	worker->n_made++;
 	**(char **)slot = 1;
 }
@@ -150,9 +157,30 @@ static struct path *make_paths(uint64_t n)
 	return paths;
 }
 
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* Sleep until so many bytes are due. */
+static void pace(const struct worker *worker, double start)
+{
+	double left = start + (double)worker->n_bytes / worker->bytes_per_second - now();
+	struct timespec t = { .tv_sec = (time_t)left };
+
+	if (left < 0.001)
+		return;
+	t.tv_nsec = (long)((left - (double)t.tv_sec) * 1e9);
+	nanosleep(&t, NULL);
+}
+
 static void *work(void *context)
 {
 	struct worker *worker = context;
+	double start = now();
 
 	/* replace() is the innermost frame, work() the outermost of those that are counted. */
 	while (worker->n_made < worker->n_events) {
@@ -161,6 +189,8 @@ static void *work(void *context)
 			       0);
 		else
 			descend(worker, worker->depth > 2 ? worker->depth - 2 : 1);
+		if (worker->bytes_per_second > 0 && worker->n_made % 64 < 2)
+			pace(worker, start);
 	}
 	for (size_t i = 0; i < SLOTS; i++) {
 		if (worker->slots[i])
@@ -170,50 +200,63 @@ static void *work(void *context)
 	return NULL;
 }
 
-static double now(void)
+/* All threads once; returns the events that they made. */
+static uint64_t work_once(struct worker *workers, unsigned n_threads)
 {
-	struct timespec t;
+	uint64_t n_made = 0;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-int main(int argc, char **argv)
-{
-	unsigned n_threads = 1, depth = 4;
-	uint64_t n_events = 10000000, n_made = 0, n_paths = 0;
-	int c;
-
-	while ((c = getopt(argc, argv, "pt:n:d:s:")) != -1) {
-		if (c == 't')
-			n_threads = (unsigned)strtoul(optarg, NULL, 0);
-		else if (c == 'n')
-			n_events = strtoull(optarg, NULL, 0);
-		else if (c == 'd')
-			depth = (unsigned)strtoul(optarg, NULL, 0);
-		else if (c == 'p')
-			memsight_pause();
-		else if (c == 's')
-			n_paths = strtoull(optarg, NULL, 0);
-		else
-			return 2;
-	}
-	struct worker *workers = calloc(n_threads, sizeof(*workers));
-	struct path *paths = n_paths ? make_paths(n_paths) : NULL;
-	double start = now();
-	for (unsigned i = 0; i < n_threads; i++) {
-		workers[i].n_events = n_events;
-		workers[i].depth = depth;
-		workers[i].paths = paths;
-		workers[i].n_paths = n_paths;
-		workers[i].seed = 88172645463325252u + i;
+	for (unsigned i = 0; i < n_threads; i++)
 		if (pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0)
-			return 1;
-	}
+			exit(1);
 	for (unsigned i = 0; i < n_threads; i++) {
 		pthread_join(workers[i].thread, NULL);
 		n_made += workers[i].n_made;
 	}
+	return n_made;
+}
+
+int main(int argc, char **argv)
+{
+	struct worker usual = { .n_events = 10000000, .n_sizes = 513, .depth = 4 };
+	unsigned n_threads = 1;
+	uint64_t n_made = 0;
+	double seconds = 0;
+	int c;
+
+	while ((c = getopt(argc, argv, "pt:n:d:s:b:r:w:")) != -1) {
+		if (c == 't')
+			n_threads = (unsigned)strtoul(optarg, NULL, 0);
+		else if (c == 'n')
+			usual.n_events = strtoull(optarg, NULL, 0);
+		else if (c == 'd')
+			usual.depth = (unsigned)strtoul(optarg, NULL, 0);
+		else if (c == 'p')
+			memsight_pause();
+		else if (c == 's')
+			usual.n_paths = strtoull(optarg, NULL, 0);
+		else if (c == 'b')
+			usual.n_sizes = strtoull(optarg, NULL, 0);
+		else if (c == 'r')
+			usual.bytes_per_second = strtod(optarg, NULL) * 1048576;
+		else if (c == 'w')
+			seconds = strtod(optarg, NULL);
+		else
+			return 2;
+	}
+	if (n_threads == 0 || usual.n_sizes == 0)
+		return 2;
+	struct worker *workers = calloc(n_threads, sizeof(*workers));
+	struct path *paths = usual.n_paths ? make_paths(usual.n_paths) : NULL;
+	double start = now();
+	usual.paths = paths;
+	usual.bytes_per_second /= n_threads;
+	do {
+		for (unsigned i = 0; i < n_threads; i++) {
+			workers[i] = usual;
+			workers[i].seed = 88172645463325252u + n_made + i;
+		}
+		n_made += work_once(workers, n_threads);
+	} while (now() - start < seconds);
 	double wall = now() - start;
 
 	free(paths);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/io.h"
 #include "runner/collector.h"
 #include "runner/trace-records-write.h"
 #include "schemas/control.h"
@@ -85,6 +86,12 @@ int collector_control_check(const struct run_options *options, struct window_pla
 
 	if (err < 0)
 		return err;
+	if (plan.has_clock[WINDOW_THREAD] && access("/proc/self/schedstat", R_OK) < 0) {
+		snprintf(message, n_bytes,
+			 "--windows: thread: needs /proc/PID/schedstat, which this kernel has not; "
+			 "process: counts all threads of the program");
+		return -EINVAL;
+	}
 	if (name && !*name)
 		why = "needs the name of a function, or of a mark or region of memsight.h";
 	else if (why_no_function(options))
@@ -211,6 +218,7 @@ void collector_begin_control(struct collector *collector)
 	struct collector_control *control = &collector->control;
 	struct ring_control *shared = collector->pool->control;
 	const char *name = start_name(collector->options);
+	const struct window_times start = { 0 };
 	char message[256];
 
 	/* It was checked before. */
@@ -219,7 +227,7 @@ void collector_begin_control(struct collector *collector)
 	control->is_on =
 		!name &&
 		(control->plan.n == 0 ? !triggers_begin_windows(collector->options->trigger_actions)
-				      : window_plan_at(&control->plan, 0, 0).spec != NULL);
+				      : window_plan_at(&control->plan, &start).spec != NULL);
 	if (control->is_on && control->plan.n > 0)
 		begin_window(collector, collector->first_pair.ticks, control->plan.specs[0].text);
 	else if (control->is_on && collector->options->dump_reset)
@@ -233,7 +241,7 @@ void collector_begin_control(struct collector *collector)
 		return;
 	look_for_function(collector);
 	/* Where a window begins at once the program itself begins it: nothing is missed. */
-	bool begins = control->plan.n == 0 || window_plan_at(&control->plan, 0, 0).spec;
+	bool begins = control->plan.n == 0 || window_plan_at(&control->plan, &start).spec;
 	atomic_store(&shared->start_order, begins ? atomic_load(&shared->order) + 1 : 0);
 	atomic_store(&shared->start_after, text_id(name));
 }
@@ -273,7 +281,6 @@ static void look_for_start(struct collector *collector)
 	if (ticks == 0)
 		return;
 	control->awaits_start = false;
-	control->start_ns = collector->now_ns;
 	control->next_ns = 0; /* the plan counts from here */
 	snprintf(cause, sizeof(cause), "after %s", start_name(collector->options));
 	if (control->is_on || atomic_load(&shared->order) & 1)
@@ -282,8 +289,10 @@ static void look_for_start(struct collector *collector)
 	samples_pause(&collector->samples, false);
 }
 
-static void count_cpu(struct collector *collector)
+static uint64_t count_cpu(struct collector *collector)
 {
+	uint64_t sum_ns = 0;
+
 	for (struct image *image = collector->tracker.images.first; image; image = image->next) {
 		uint64_t ns = image_cpu_ns(image);
 
@@ -293,18 +302,68 @@ static void count_cpu(struct collector *collector)
 		 */
 		if (ns > image->cpu_ns && (image->cpu_ns || image->exec_seq == 0) &&
 		    !(image->cpu_ns == 0 && collector->n_attached > 0))
-			collector->control.cpu_ns += ns - image->cpu_ns;
+			sum_ns += ns - image->cpu_ns;
 		if (ns > image->cpu_ns)
 			image->cpu_ns = ns;
 	}
+	return sum_ns;
+}
+
+/* CPU time of the program itself; 0: it has none any more. */
+static uint64_t process_ns(const struct collector *collector)
+{
+	const struct image image = { .pid = collector->command_pid };
+
+	return image_cpu_ns(&image);
+}
+
+/* The same of its main thread: clock_gettime() knows threads of our own process only. */
+static uint64_t main_thread_ns(pid_t pid)
+{
+	char path[64];
+	auto_free char *text = NULL;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", (int)pid, (int)pid);
+	return io_read_file(path, 256, &text, NULL) < 0 ? 0 : strtoull(text, NULL, 10);
+}
+
+/* One whose process or thread has ended stands still. */
+static void read_clocks(struct collector *collector)
+{
+	struct collector_control *control = &collector->control;
+	const struct window_plan *plan = &control->plan;
+	uint64_t ns[WINDOW_CLOCKS] = {
+		[WINDOW_REAL] = collector->now_ns,
+		[WINDOW_CPU] = control->now.ns[WINDOW_CPU] +
+			       (plan->has_clock[WINDOW_CPU] ? count_cpu(collector) : 0),
+		[WINDOW_PROCESS] = plan->has_clock[WINDOW_PROCESS] ? process_ns(collector) : 0,
+		[WINDOW_THREAD] =
+			plan->has_clock[WINDOW_THREAD] ? main_thread_ns(collector->command_pid) : 0,
+	};
+
+	for (size_t i = 0; i < WINDOW_CLOCKS; i++)
+		if (ns[i] > control->now.ns[i])
+			control->now.ns[i] = ns[i];
+	if (control->has_start)
+		return;
+	control->has_start = true;
+	control->start = control->now;
+}
+
+static struct window_times times_since_start(const struct collector_control *control)
+{
+	struct window_times times;
+
+	for (size_t i = 0; i < WINDOW_CLOCKS; i++)
+		times.ns[i] = control->now.ns[i] - control->start.ns[i];
+	return times;
 }
 
 /* Windows that began and ended while we had no processor. */
-static void count_missed(struct collector *collector, bool is_in_one)
+static void count_missed(struct collector *collector, const struct window_times *at, bool is_in_one)
 {
 	struct collector_control *control = &collector->control;
-	uint64_t n = window_plan_begun(&control->plan, collector->now_ns - control->start_ns,
-				       control->cpu_ns);
+	uint64_t n = window_plan_begun(&control->plan, at);
 	uint64_t n_new = n - control->n_begun;
 	const struct store_loss missed = {
 		.count = n_new - (is_in_one && n_new > 0),
@@ -321,7 +380,8 @@ static void count_missed(struct collector *collector, bool is_in_one)
 static const char *ask_plan(struct collector *collector)
 {
 	struct collector_control *control = &collector->control;
-	struct window_moment moment = { .real_ns = UINT64_MAX, .cpu_ns = UINT64_MAX };
+	struct window_moment moment;
+	struct window_times at;
 	uint64_t wait_ns;
 
 	if (control->plan.n == 0)
@@ -329,16 +389,14 @@ static const char *ask_plan(struct collector *collector)
 				       triggers_begin_windows(collector->options->trigger_actions)
 			       ? NULL
 			       : "start";
-	if (control->plan.has_cpu)
-		count_cpu(collector);
-	if (control->start_ns == 0)
-		control->start_ns = collector->now_ns;
-	moment = window_plan_at(&control->plan, collector->now_ns - control->start_ns,
-				control->cpu_ns);
-	count_missed(collector, moment.spec != NULL);
-	wait_ns = moment.real_ns;
-	if (moment.cpu_ns != UINT64_MAX && wait_ns > CPU_POLL_NS)
-		wait_ns = CPU_POLL_NS;
+	read_clocks(collector);
+	at = times_since_start(control);
+	moment = window_plan_at(&control->plan, &at);
+	count_missed(collector, &at, moment.spec != NULL);
+	wait_ns = moment.left.ns[WINDOW_REAL];
+	for (size_t i = WINDOW_REAL + 1; i < WINDOW_CLOCKS; i++)
+		if (moment.left.ns[i] != UINT64_MAX && wait_ns > CPU_POLL_NS)
+			wait_ns = CPU_POLL_NS;
 	control->next_ns = wait_ns == UINT64_MAX ? UINT64_MAX : collector->now_ns + wait_ns;
 	return moment.spec ? moment.spec->text : NULL;
 }

@@ -62,8 +62,9 @@ struct collector_control {
 	bool said_start; /* what is wrong with its function, so far */
 	bool said_refused; /* that its code may not be changed */
 	struct entry entry; /* its function */
-	uint64_t start_ns; /* CLOCK_MONOTONIC: the plan counts from here; 0: not yet */
-	uint64_t cpu_ns; /* of all processes since then */
+	bool has_start; /* the plan counts from: */
+	struct window_times start; /* what the clocks showed then; real: CLOCK_MONOTONIC */
+	struct window_times now; /* and at the last look */
 	uint64_t next_ns; /* CLOCK_MONOTONIC: the plan is to be asked again */
 	uint64_t until_ns; /* likewise: the end of a window that a trigger has begun; 0: none */
 	uint64_t n_begun; /* windows of the plan */

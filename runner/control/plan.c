@@ -1,5 +1,6 @@
 #include "runner/control/plan.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +10,17 @@
 #define LONGEST_NS   (UINT64_C(1) << 60)
 #define MAX_REPEAT   UINT64_C(1000000000)
 #define MAX_COMPARED 100000u /* windows of two specs, to find out whether they overlap */
-#define FORM	     "[real:|cpu:]DELAY[:DURATION[:REPEAT]], such as 1h:10s:3 or cpu:5s:1s"
+#define FORM	     "[CLOCK:]DELAY[:DURATION[:REPEAT]], such as 1h:10s:3 or cpu:5s:1s"
+#define CLOCKS                                                                                     \
+	"a clock is real, cpu (of all processes), process (the program itself) or thread (its "    \
+	"main thread), and stands first"
+
+static const char *const clock_names[WINDOW_CLOCKS] = {
+	[WINDOW_REAL] = "real",
+	[WINDOW_CPU] = "cpu",
+	[WINDOW_PROCESS] = "process",
+	[WINDOW_THREAD] = "thread",
+};
 
 static int refuse(char *message, size_t n_bytes, const char *text, const char *why)
 {
@@ -35,10 +46,16 @@ static int read_spec(char *copy, const char *text, struct window_spec *ret_spec,
 	struct window_spec spec = { .length_ns = WINDOW_ENDLESS, .repeat = 1 };
 	char *rest = copy;
 	char *word = strsep(&rest, ":");
+	unsigned clock = 0;
 
-	spec.is_cpu = strcmp(word, "cpu") == 0;
-	if (spec.is_cpu || strcmp(word, "real") == 0)
+	while (clock < WINDOW_CLOCKS && strcmp(word, clock_names[clock]) != 0)
+		clock++;
+	if (clock < WINDOW_CLOCKS) {
+		spec.clock = clock;
 		word = strsep(&rest, ":");
+	} else if (isalpha((unsigned char)word[0])) {
+		return refuse(message, n_bytes, text, "has no clock that is known: " CLOCKS);
+	}
 	if (!word || read_time(word, &spec.delay_ns) < 0)
 		return refuse(message, n_bytes, text, "is not " FORM);
 	word = strsep(&rest, ":");
@@ -47,6 +64,8 @@ static int read_spec(char *copy, const char *text, struct window_spec *ret_spec,
 	if (spec.length_ns == 0)
 		return refuse(message, n_bytes, text, "is a window of no time");
 	word = strsep(&rest, ":");
+	if (rest && isalpha((unsigned char)rest[0]))
+		return refuse(message, n_bytes, text, "ends with a clock: " CLOCKS);
 	if (rest || (word && (parse_number(word, &spec.repeat) < 0 || spec.repeat > MAX_REPEAT)))
 		return refuse(message, n_bytes, text, "is not " FORM);
 	if (spec.repeat != 1 && spec.delay_ns == 0)
@@ -73,7 +92,7 @@ static bool overlap(const struct window_spec *a, const struct window_spec *b)
 {
 	uint64_t i = 0, k = 0;
 
-	if (a->is_cpu != b->is_cpu)
+	if (a->clock != b->clock)
 		return false;
 	while (has_window(a, i) && has_window(b, k) && i + k < MAX_COMPARED) {
 		uint64_t at = begin_of(a, i), bt = begin_of(b, k);
@@ -116,7 +135,7 @@ static int add(struct window_plan *plan, const char *text, char *message, size_t
 	int r = read_spec(copy, text, &plan->specs[plan->n], message, n_bytes);
 	if (r < 0)
 		return r;
-	plan->has_cpu |= plan->specs[plan->n++].is_cpu;
+	plan->has_clock[plan->specs[plan->n++].clock] = true;
 	return check_overlap(plan, message, n_bytes);
 }
 
@@ -156,17 +175,18 @@ static bool is_on(const struct window_spec *spec, uint64_t at_ns, uint64_t *ret_
 	return phase_ns >= spec->delay_ns;
 }
 
-struct window_moment window_plan_at(const struct window_plan *plan, uint64_t real_ns,
-				    uint64_t cpu_ns)
+struct window_moment window_plan_at(const struct window_plan *plan, const struct window_times *at)
 {
-	struct window_moment moment = { .real_ns = UINT64_MAX, .cpu_ns = UINT64_MAX };
+	struct window_moment moment = { 0 };
 
+	for (size_t i = 0; i < WINDOW_CLOCKS; i++)
+		moment.left.ns[i] = UINT64_MAX;
 	for (size_t i = 0; i < plan->n; i++) {
 		const struct window_spec *spec = &plan->specs[i];
-		uint64_t *least = spec->is_cpu ? &moment.cpu_ns : &moment.real_ns;
+		uint64_t *least = &moment.left.ns[spec->clock];
 		uint64_t left_ns;
 
-		if (is_on(spec, spec->is_cpu ? cpu_ns : real_ns, &left_ns) && !moment.spec)
+		if (is_on(spec, at->ns[spec->clock], &left_ns) && !moment.spec)
 			moment.spec = spec;
 		if (left_ns < *least)
 			*least = left_ns;
@@ -174,13 +194,13 @@ struct window_moment window_plan_at(const struct window_plan *plan, uint64_t rea
 	return moment;
 }
 
-uint64_t window_plan_begun(const struct window_plan *plan, uint64_t real_ns, uint64_t cpu_ns)
+uint64_t window_plan_begun(const struct window_plan *plan, const struct window_times *at)
 {
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < plan->n; i++) {
 		const struct window_spec *spec = &plan->specs[i];
-		uint64_t at_ns = spec->is_cpu ? cpu_ns : real_ns;
+		uint64_t at_ns = at->ns[spec->clock];
 		uint64_t cycle_ns = spec->delay_ns + spec->length_ns;
 		uint64_t n = at_ns / cycle_ns + (at_ns % cycle_ns >= spec->delay_ns);
 

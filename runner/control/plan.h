@@ -10,8 +10,22 @@
 
 #define WINDOW_PLAN_MAX 64
 
+/* By which clock a window counts; all windows are of all processes, whatever their clock. */
+enum window_clock {
+	WINDOW_REAL,
+	WINDOW_CPU, /* CPU time of all processes of the recording */
+	WINDOW_PROCESS, /* CPU time of the program itself, without processes that it starts */
+	WINDOW_THREAD, /* CPU time of the program's main thread */
+	WINDOW_CLOCKS
+};
+
+/* What all clocks show at one moment, in ns. */
+struct window_times {
+	uint64_t ns[WINDOW_CLOCKS];
+};
+
 struct window_spec {
-	bool is_cpu; /* counts CPU time of all processes of the recording; else real time */
+	enum window_clock clock;
 	uint64_t delay_ns;
 	uint64_t length_ns; /* WINDOW_ENDLESS: until the end */
 	uint64_t repeat; /* 0: for ever */
@@ -23,7 +37,7 @@ struct window_spec {
 struct window_plan {
 	struct window_spec specs[WINDOW_PLAN_MAX];
 	size_t n; /* 0: recording is on */
-	bool has_cpu; /* one of them counts CPU time */
+	bool has_clock[WINDOW_CLOCKS]; /* one of them counts by it */
 };
 
 /*
@@ -36,12 +50,10 @@ int window_plan_read(const char *const *texts, struct window_plan *ret_plan, cha
 /* What a plan says of a moment. */
 struct window_moment {
 	const struct window_spec *spec; /* whose window it is in; NULL: recording is off */
-	uint64_t
-		real_ns; /* of real time until the plan may say something else; UINT64_MAX: never */
-	uint64_t cpu_ns; /* likewise, of CPU time */
+	/* By each clock: until the plan may say something else; UINT64_MAX: never. */
+	struct window_times left;
 };
-struct window_moment window_plan_at(const struct window_plan *plan, uint64_t real_ns,
-				    uint64_t cpu_ns);
+struct window_moment window_plan_at(const struct window_plan *plan, const struct window_times *at);
 
 /* How many windows have begun by then. */
-uint64_t window_plan_begun(const struct window_plan *plan, uint64_t real_ns, uint64_t cpu_ns);
+uint64_t window_plan_begun(const struct window_plan *plan, const struct window_times *at);

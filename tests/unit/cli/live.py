@@ -446,7 +446,8 @@ def check_bad_triggers():
 
 def check_bad_input():
     for option, text in (("-1s:1s", "is not"), ("1s:0", "no time"), ("1s:1s:1:1", "is not"),
-                         ("gpu:1s:1s", "is not"), ("1s:2s,2s:1s", "overlap"),
+                         ("gpu:1s:1s", "process (the program itself)"),
+                         ("1s:1s:1:realtime", "stands first"), ("1s:2s,2s:1s", "overlap"),
                          ("0:1s:5", "one window"), ("", "is empty")):
         done = subprocess.run([MEMSIGHT, "record", "--windows=" + option, "true"], text=True,
                               stderr=subprocess.PIPE, check=False, env=whole.environment())

@@ -1,11 +1,17 @@
 /* When recording is on, as --windows says. */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "runner/control/plan.h"
 #include "tests/support/suite.h"
 
 #define MS UINT64_C(1000000)
+
+static struct window_times times(uint64_t real_ns, uint64_t cpu_ns)
+{
+	return (struct window_times){ { [WINDOW_REAL] = real_ns, [WINDOW_CPU] = cpu_ns } };
+}
 
 static const struct {
 	const char *text;
@@ -42,11 +48,12 @@ START_TEST(a_plan_says_when_it_is_on_and_until_when)
 
 		ck_assert_msg(window_plan_read(texts, &plan, message, sizeof(message)) == 0,
 			      "%s: %s", moments[i].text, message);
-		const struct window_moment moment =
-			window_plan_at(&plan, moments[i].real_ms * MS, moments[i].cpu_ms * MS);
+		const struct window_times at =
+			times(moments[i].real_ms * MS, moments[i].cpu_ms * MS);
+		const struct window_moment moment = window_plan_at(&plan, &at);
 		ck_assert_msg((moment.spec != NULL) == moments[i].is_on, "%s at %lu",
 			      moments[i].text, (unsigned long)moments[i].real_ms);
-		ck_assert_uint_eq(moment.real_ns,
+		ck_assert_uint_eq(moment.left.ns[WINDOW_REAL],
 				  moments[i].left_ms ? moments[i].left_ms * MS : UINT64_MAX);
 	}
 }
@@ -72,22 +79,53 @@ static const struct {
 	{ { "1s:1s:x" }, -22 },
 	{ { "cpu:" }, -22 },
 	{ { "1s:1s," }, -22 },
+	{ { "process:1s:1s", "thread:1s:1s" }, 0 },
+	{ { "process:1s:1s", "process:1.5s:1s" }, -22 },
+	{ { "gpu:1s:1s" }, -22 },
+	{ { "1s:1s:1:cpu" }, -22 },
 };
 
 START_TEST(it_is_known_how_many_windows_have_begun)
 {
+	static const uint64_t begun[][3] = {
+		/* real ms, CPU ms: so many */
+		{ 0, 0, 0 },	{ 999, 999, 0 }, { 1000, 0, 1 },    { 1150, 0, 1 },
+		{ 4900, 0, 2 }, { 9000, 0, 3 },	 { 9000, 5000, 6 },
+	};
 	const char *const texts[] = { "1s:100ms:2,5s:1s", "cpu:1s:1s:0", NULL };
 	struct window_plan plan;
 	char message[200];
 
 	ck_assert_int_eq(window_plan_read(texts, &plan, message, sizeof(message)), 0);
-	ck_assert_uint_eq(window_plan_begun(&plan, 0, 0), 0);
-	ck_assert_uint_eq(window_plan_begun(&plan, 999 * MS, 999 * MS), 0);
-	ck_assert_uint_eq(window_plan_begun(&plan, 1000 * MS, 0), 1);
-	ck_assert_uint_eq(window_plan_begun(&plan, 1150 * MS, 0), 1);
-	ck_assert_uint_eq(window_plan_begun(&plan, 4900 * MS, 0), 2);
-	ck_assert_uint_eq(window_plan_begun(&plan, 9000 * MS, 0), 3);
-	ck_assert_uint_eq(window_plan_begun(&plan, 9000 * MS, 5000 * MS), 6);
+	for (size_t i = 0; i < sizeof(begun) / sizeof(begun[0]); i++) {
+		const struct window_times at = times(begun[i][0] * MS, begun[i][1] * MS);
+
+		ck_assert_uint_eq(window_plan_begun(&plan, &at), begun[i][2]);
+	}
+}
+END_TEST
+
+START_TEST(each_clock_counts_for_itself)
+{
+	static const char *const names[WINDOW_CLOCKS] = { "real", "cpu", "process", "thread" };
+
+	for (unsigned i = 0; i < WINDOW_CLOCKS; i++) {
+		char text[32], message[200];
+		const char *const texts[] = { text, NULL };
+		struct window_plan plan;
+
+		snprintf(text, sizeof(text), "%s:2s:1s", names[i]);
+		ck_assert_int_eq(window_plan_read(texts, &plan, message, sizeof(message)), 0);
+		for (unsigned k = 0; k < WINDOW_CLOCKS; k++) {
+			struct window_times at = { 0 };
+			at.ns[k] = 2500 * MS;
+			const struct window_moment moment = window_plan_at(&plan, &at);
+
+			ck_assert_int_eq(plan.has_clock[k], k == i);
+			ck_assert_int_eq(moment.spec != NULL, k == i);
+			ck_assert_int_eq(moment.left.ns[k] != UINT64_MAX, k == i);
+		}
+	}
 }
 END_TEST
 
@@ -112,7 +150,8 @@ START_TEST(without_texts_there_is_no_plan)
 
 	ck_assert_int_eq(window_plan_read(NULL, &plan, message, sizeof(message)), 0);
 	ck_assert_uint_eq(plan.n, 0);
-	ck_assert_ptr_null(window_plan_at(&plan, 0, 0).spec);
+	const struct window_times start = { 0 };
+	ck_assert_ptr_null(window_plan_at(&plan, &start).spec);
 }
 END_TEST
 
@@ -123,6 +162,7 @@ int main(void)
 
 	tcase_add_test(tcase, a_plan_says_when_it_is_on_and_until_when);
 	tcase_add_test(tcase, it_is_known_how_many_windows_have_begun);
+	tcase_add_test(tcase, each_clock_counts_for_itself);
 	tcase_add_test(tcase, windows_that_overlap_or_are_none_are_refused);
 	tcase_add_test(tcase, without_texts_there_is_no_plan);
 	suite_add_tcase(suite, tcase);
