@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -442,7 +440,7 @@ static void end_window(struct collector *collector)
 	settle(collector, NULL);
 }
 
-/* ---- Snapshots ---- */
+/* ---- Requests ---- */
 
 static void reply(int fd, struct control_reply *answer)
 {
@@ -475,223 +473,6 @@ static void reply_with(int fd, struct control_reply *answer, int handed_fd)
 	sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-__attribute__((format(printf, 3, 4))) static void refuse(struct control_reply *answer, int err,
-							 const char *format, ...)
-{
-	va_list arguments;
-
-	answer->error = err;
-	va_start(arguments, format);
-	vsnprintf(answer->message, sizeof(answer->message), format, arguments);
-	va_end(arguments);
-}
-
-static void refuse_snapshot(struct control_reply *answer, int err, const char *path)
-{
-	if (err == -EEXIST)
-		refuse(answer, err, "%.300s is there already (--force overwrites it)", path);
-	else if (err == -EBUSY)
-		refuse(answer, err,
-		       "%.300s" SNAPSHOT_SUFFIX " is there already: another "
-		       "snapshot writes it, or one that was killed left it",
-		       path);
-	else if (err == -ENOTSUP)
-		refuse(answer, err, "%.300s is no regular file", path);
-	else
-		refuse(answer, err, "cannot write the snapshot %.300s: %s", path, strerror(-err));
-}
-
-void collector_call_trigger(struct collector *collector, const char *fired,
-			    const struct control_reply *answer)
-{
-	struct collector_triggers *triggers = &collector->triggers;
-	struct trigger_call *call = &triggers->calls[triggers->n_calls];
-
-	if (answer->error < 0)
-		collector_warn(collector, "%s", answer->message);
-	if (!triggers_command(collector->options->trigger_actions))
-		return;
-	if (triggers->n_calls == TRIGGERS_MAX) {
-		collector_warn(collector,
-			       "--on-trigger: %s: the command has not ended yet, and %d calls wait "
-			       "for it; it is not run",
-			       fired, TRIGGERS_MAX);
-		return;
-	}
-	snprintf(call->fired, sizeof(call->fired), "%s", fired);
-	call->snapshot = answer->error == 0 && answer->path[0] ? strdup(answer->path) : NULL;
-	triggers->n_calls++;
-}
-
-void collector_said_dump(struct collector *collector, const struct control_reply *answer)
-{
-	bool has_failed = answer->error < 0;
-
-	collector_warn(collector, "--dump-signal %s: %s%s", collector->options->dump_signal,
-		       has_failed ? "" : "snapshot ", has_failed ? answer->message : answer->path);
-}
-
-static void end_snapshot(struct collector *collector, struct snapshot **place)
-{
-	struct snapshot *snapshot = *place;
-	struct control_reply answer = { .error = snapshot_finish(snapshot) };
-
-	snprintf(answer.path, sizeof(answer.path), "%s", snapshot->path);
-	if (answer.error < 0)
-		refuse_snapshot(&answer, answer.error, snapshot->path);
-	if (snapshot->answer_fd >= 0)
-		reply(snapshot->answer_fd, &answer);
-	else if (snapshot->fired[0])
-		collector_call_trigger(collector, snapshot->fired, &answer);
-	else
-		collector_said_dump(collector, &answer);
-	cleanup_close(&snapshot->answer_fd);
-	free(snapshot);
-	*place = NULL;
-}
-
-static void end_snapshots(struct collector *collector, bool all)
-{
-	struct collector_control *control = &collector->control;
-	uint64_t n;
-
-	if (control->notify_fd >= 0 && read(control->notify_fd, &n, sizeof(n)) < 0 &&
-	    errno != EAGAIN)
-		return;
-	for (size_t i = 0; i < COLLECTOR_MAX_SNAPSHOTS; i++) {
-		if (control->snapshots[i] && (all || control->snapshots[i]->is_done))
-			end_snapshot(collector, &control->snapshots[i]);
-	}
-}
-
-static int open_notify(struct collector *collector)
-{
-	struct epoll_event event = { .events = EPOLLIN,
-				     .data.u64 = collector_tag(COLLECTOR_SNAPSHOT, 0) };
-	auto_close int fd = -1;
-
-	if (collector->control.notify_fd >= 0)
-		return 0;
-	fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (fd < 0 || epoll_ctl(collector->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0)
-		return -errno;
-	collector->control.notify_fd = steal_fd(&fd);
-	return 0;
-}
-
-/* What of the recording a trace tells at its end, as far as it is known. */
-static int write_end(struct collector *collector, struct trace_writer *branch)
-{
-	struct samples samples = collector->samples;
-	uint64_t ticks = collector->committed_ticks;
-	struct trace_commit commit = collector_commit_at(collector, ticks);
-	struct collector_control *control = &collector->control;
-	char number[16];
-
-	snprintf(number, sizeof(number), "%u", ++control->n_snapshots);
-	samples.writer = branch;
-	store_fact(branch, "memsight.snapshot", number, ticks, true);
-	samples_store_losses(&samples);
-	tracker_store_losses(&collector->tracker, branch);
-	return trace_writer_finish(branch, &commit);
-}
-
-bool collector_absolute_path(const char *name, char path[static PATH_MAX])
-{
-	char folder[PATH_MAX] = "";
-
-	if (name[0] != '/' && !getcwd(folder, sizeof(folder)))
-		return false;
-	return snprintf(path, PATH_MAX, "%s%s%s", folder, folder[0] ? "/" : "", name) < PATH_MAX;
-}
-
-/* Under the name that was asked for, or the next one beside the trace. */
-static int open_snapshot(struct collector *collector, struct snapshot *snapshot,
-			 const struct control_request *request, int *ret_fd)
-{
-	char trace[PATH_MAX];
-
-	if (request->text[0])
-		return snapshot_open(snapshot, request->text, request->is_forced, ret_fd);
-	if (!collector_absolute_path(collector->output->path, trace))
-		return -ENAMETOOLONG;
-	return snapshot_open_next(snapshot, trace, ret_fd);
-}
-
-static int write_snapshot(struct collector *collector, struct snapshot *snapshot,
-			  const struct control_request *request)
-{
-	struct trace_writer *branch = NULL;
-	int fd, err = collector_commit(collector);
-
-	if (err == 0)
-		err = open_notify(collector);
-	if (err == 0)
-		err = open_snapshot(collector, snapshot, request, &fd);
-	if (err < 0)
-		return err;
-	err = trace_writer_branch(collector->writer, fd, &branch);
-	if (err == 0)
-		err = write_end(collector, branch);
-	trace_writer_close(branch);
-	if (err == 0)
-		err = snapshot_start(snapshot, collector->output->lock_fd,
-				     trace_writer_file_bytes(collector->writer),
-				     collector->control.notify_fd);
-	if (err < 0)
-		snapshot_abandon(snapshot);
-	return err;
-}
-
-bool collector_has_snapshot_room(const struct collector *collector)
-{
-	for (size_t i = 0; i < COLLECTOR_MAX_SNAPSHOTS; i++)
-		if (!collector->control.snapshots[i])
-			return true;
-	return false;
-}
-
-void collector_settle_snapshots(struct collector *collector)
-{
-	end_snapshots(collector, true);
-}
-
-bool collector_begin_snapshot(struct collector *collector, const struct control_request *request,
-			      int fd, struct control_reply *answer)
-{
-	struct snapshot **place = collector->control.snapshots;
-	struct snapshot *snapshot;
-	int err = 0;
-
-	for (size_t i = 0; i < COLLECTOR_MAX_SNAPSHOTS && *place; i++)
-		place++;
-	if (place == collector->control.snapshots + COLLECTOR_MAX_SNAPSHOTS) {
-		refuse(answer, -EBUSY, "%d snapshots are being written already",
-		       COLLECTOR_MAX_SNAPSHOTS);
-		return true;
-	}
-	snapshot = calloc(1, sizeof(*snapshot));
-	if (!snapshot)
-		err = -ENOMEM;
-	if (err == 0) {
-		*snapshot = (struct snapshot){ .source_fd = -1, .fd = -1 };
-		err = write_snapshot(collector, snapshot, request);
-	}
-	if (err < 0) {
-		refuse_snapshot(answer, err,
-				request->text[0] ? request->text : collector->output->path);
-		free(snapshot);
-		return true;
-	}
-	if (fd == COLLECTOR_ASKED_BY_TRIGGER)
-		snprintf(snapshot->fired, sizeof(snapshot->fired), "%s", collector->triggers.fired);
-	snapshot->answer_fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	*place = snapshot;
-	return false;
-}
-
-/* ---- Requests ---- */
-
 static void fill_status(struct collector *collector, const struct control_request *request,
 			struct control_reply *answer)
 {
@@ -709,10 +490,29 @@ static void fill_status(struct collector *collector, const struct control_reques
 	answer->n_events = totals->n_events;
 	answer->n_samples = totals->n_samples;
 	answer->file_bytes = trace_writer_file_bytes(collector->writer);
-	if (!collector_absolute_path(collector->output->path, answer->output))
+	if (!output_absolute_path(collector->output, answer->output))
 		snprintf(answer->output, sizeof(answer->output), "%s", collector->output->path);
 	answer->knows_pid = request->pid && (request->pid == answer->recorder_pid ||
 					     images_find(images, (pid_t)request->pid));
+}
+
+/* What it asks for with CONTROL_SNAPSHOT. */
+static void answer_snapshot(struct collector *collector, const struct snapshot *snapshot,
+			    struct control_reply *answer)
+{
+	if (answer->error < 0)
+		fill_status(collector, &(struct control_request){ 0 }, answer);
+	reply(snapshot->answer_fd, answer);
+}
+
+static void ask_snapshot(struct collector *collector, const struct control_request *request, int fd)
+{
+	struct snapshot asked = { .answer = answer_snapshot,
+				  .answer_fd = fd,
+				  .is_forced = request->is_forced };
+
+	snprintf(asked.path, sizeof(asked.path), "%s", request->text);
+	collector_ask_snapshot(collector, &asked);
 }
 
 void collector_set_mark(struct collector *collector, const char *text)
@@ -758,18 +558,19 @@ static void obey(struct collector *collector, const struct control_request *requ
 			collector_turn_window(collector, clock_ticks(collector->clock),
 					      "ctl reset");
 		else
-			refuse(answer, -EBUSY,
-			       "recording is paused: a window begins when it is resumed");
+			collector_refuse(answer, -EBUSY,
+					 "recording is paused: a window begins when it is resumed");
 		break;
 	case CONTROL_LOOK:
 		collector_look_at_touches(collector);
 		if (collector_look_at_pages(collector) < 0)
-			refuse(answer, -ENOTSUP, "the recording was begun with --pages off");
+			collector_refuse(answer, -ENOTSUP,
+					 "the recording was begun with --pages off");
 		break;
 	case CONTROL_TOTALS:
 		if (!collector->totals)
-			refuse(answer, -ENODATA,
-			       "it keeps no live totals: record --live-totals does");
+			collector_refuse(answer, -ENODATA,
+					 "it keeps no live totals: record --live-totals does");
 		break;
 	case CONTROL_SET:
 		collector_set(collector, request->text, answer);
@@ -803,17 +604,19 @@ int collector_take_request(struct collector *collector, int fd)
 		return err;
 	collector->now_ns = clock_ns(CLOCK_MONOTONIC);
 	if (err == -EPROTO)
-		refuse(&answer, err, "the recorder is of another version of memsight");
+		collector_refuse(&answer, err, "the recorder is of another version of memsight");
 	else if (err == 0 && !may_ask(&peer))
-		refuse(&answer, -EPERM, "only its own user (id %u) and root control this recording",
-		       (unsigned)geteuid());
+		collector_refuse(&answer, -EPERM,
+				 "only its own user (id %u) and root control this recording",
+				 (unsigned)geteuid());
 	else if (err == 0 && collector->stopped_ticks && request.verb != CONTROL_STATUS &&
 		 request.verb != CONTROL_STOP && request.verb != CONTROL_SNAPSHOT &&
 		 request.verb != CONTROL_TOTALS)
-		refuse(&answer, -ESHUTDOWN, "recording has stopped: %s", collector->stop_reason);
+		collector_refuse(&answer, -ESHUTDOWN, "recording has stopped: %s",
+				 collector->stop_reason);
 	else if (err == 0 && request.verb == CONTROL_SNAPSHOT) {
-		if (!collector_begin_snapshot(collector, &request, fd, &answer))
-			return 0;
+		ask_snapshot(collector, &request, fd);
+		return 0;
 	} else if (err == 0)
 		obey(collector, &request, &answer);
 	if (answer.error != -EPERM)
@@ -847,7 +650,6 @@ void collector_tick_control(struct collector *collector)
 		end_window(collector);
 	if (!control->is_on)
 		pool_call(collector->pool, tracker_slots_used(&collector->tracker));
-	end_snapshots(collector, false);
 }
 
 uint64_t collector_control_wait(const struct collector *collector)
@@ -882,7 +684,6 @@ void collector_end_control(struct collector *collector)
 					 "function:NAME)");
 	if (control->is_on && control->window > 0)
 		store_window(collector, clock_ticks(collector->clock));
-	end_snapshots(collector, true);
 	cleanup_close(&control->notify_fd);
 	control->notify_fd = -1;
 }

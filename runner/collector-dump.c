@@ -169,50 +169,44 @@ static void look_at(struct collector *collector, struct image *image)
 
 /* ---- Snapshots ---- */
 
+static void say_snapshot(struct collector *collector, const struct snapshot *snapshot,
+			 struct control_reply *answer)
+{
+	bool has_failed = answer->error < 0;
+
+	(void)snapshot;
+	collector->dump.n_snapshots += !has_failed;
+	collector_warn(collector, "--dump-signal %s: %s%s", collector->options->dump_signal,
+		       has_failed ? "" : "snapshot ", has_failed ? answer->message : answer->path);
+}
+
 /* A signal has come: all that was stamped before is to be in the snapshot. */
 static void begin(struct collector *collector, uint32_t n_signals)
 {
+	const struct snapshot asked = { .answer = say_snapshot, .answer_fd = -1 };
 	struct collector_dump *dump = &collector->dump;
 	uint32_t n = n_signals - dump->n_answered;
 	char text[96];
 	int len =
 		snprintf(text, sizeof(text), "dump-signal %.40s", collector->options->dump_signal);
 
-	dump->until_ticks = clock_ticks(collector->clock);
 	if (collector->options->dump_reset && !collector->stopped_ticks)
-		collector_turn_window(collector, dump->until_ticks, text);
+		collector_turn_window(collector, clock_ticks(collector->clock), text);
 	if (n > 1)
 		snprintf(text + len, sizeof(text) - (size_t)len, ", %u signals", n);
 	collector_set_mark(collector, text);
 	dump->n_answered = n_signals;
+	collector_ask_snapshot(collector, &asked);
 }
 
-static void take(struct collector *collector)
+/* Those that come while one waits are for the next one. */
+static void answer_signals(struct collector *collector)
 {
-	struct control_request request = { .verb = CONTROL_SNAPSHOT };
-	struct control_reply answer = { 0 };
-
-	collector->dump.until_ticks = 0;
-	if (collector_begin_snapshot(collector, &request, COLLECTOR_ASKED_BY_SIGNAL, &answer))
-		collector_said_dump(collector, &answer);
-	else
-		collector->dump.n_snapshots++;
-}
-
-/* is_last: no other round will be. */
-static void answer_signals(struct collector *collector, bool is_last)
-{
-	struct collector_dump *dump = &collector->dump;
 	uint32_t n_signals = atomic_load(&collector->pool->control->n_dump_signals);
-	bool is_stored;
 
-	/* Those that come before it is taken are for the next one. */
-	if (n_signals != dump->n_answered && dump->until_ticks == 0)
+	if (n_signals != collector->dump.n_answered &&
+	    collector_may_ask_snapshot(collector, say_snapshot))
 		begin(collector, n_signals);
-	is_stored = is_last || collector->stopped_ticks ||
-		    drain_safe_ticks(&collector->drain) >= dump->until_ticks;
-	if (dump->until_ticks && is_stored && collector_has_snapshot_room(collector))
-		take(collector);
 }
 
 void collector_tick_dump(struct collector *collector)
@@ -221,7 +215,7 @@ void collector_tick_dump(struct collector *collector)
 
 	if (dump->number == 0)
 		return;
-	answer_signals(collector, false);
+	answer_signals(collector);
 	if (collector->now_ns < dump->next_ns || collector->stopped_ticks)
 		return;
 	dump->next_ns = collector->now_ns + LOOK_NS;
@@ -236,10 +230,9 @@ void collector_end_dump(struct collector *collector)
 	if (dump->number == 0)
 		return;
 	/* One that waits, and one for what has come since. */
-	for (int i = 0; i < 2; i++) {
-		collector_settle_snapshots(collector);
-		answer_signals(collector, true);
-	}
+	collector_settle_snapshots(collector);
+	answer_signals(collector);
+	collector_settle_snapshots(collector);
 	store_counter(collector->writer, 0, "dump signals", "signals",
 		      atomic_load(&collector->pool->control->n_dump_signals));
 	store_counter(collector->writer, 0, "snapshots of dump signals", "snapshots",

@@ -4,6 +4,7 @@
 
 #include "runner/collector.h"
 #include "runner/trace-records-write.h"
+#include "schemas/control.h"
 
 void collector_warn(struct collector *collector, const char *format, ...)
 {
@@ -16,6 +17,16 @@ void collector_warn(struct collector *collector, const char *format, ...)
 	vsnprintf(line, sizeof(line), format, arguments);
 	va_end(arguments);
 	collector->observer->warn(collector->observer->user, line);
+}
+
+void collector_refuse(struct control_reply *answer, int err, const char *format, ...)
+{
+	va_list arguments;
+
+	answer->error = err;
+	va_start(arguments, format);
+	vsnprintf(answer->message, sizeof(answer->message), format, arguments);
+	va_end(arguments);
 }
 
 void collector_tick_progress(struct collector *collector)

@@ -125,7 +125,7 @@ static void describe(const struct collector *collector, const struct trigger_cal
 {
 	char pid[16], trace[PATH_MAX];
 
-	if (!collector_absolute_path(collector->output->path, trace))
+	if (!output_absolute_path(collector->output, trace))
 		trace[0] = '\0';
 	snprintf(pid, sizeof(pid), "%d", (int)collector->command_pid);
 	setenv("MEMSIGHT_PID", pid, 1);
@@ -188,18 +188,38 @@ void collector_end_commands(struct collector *collector)
 		reap_command(collector, 0);
 }
 
+/* What a condition asks for is done: the command is to be run, if there is one. */
+static void call(struct collector *collector, const struct snapshot *snapshot,
+		 struct control_reply *answer)
+{
+	struct collector_triggers *own = &collector->triggers;
+	struct trigger_call *next = &own->calls[own->n_calls];
+
+	if (answer->error < 0)
+		collector_warn(collector, "%s", answer->message);
+	if (!triggers_command(collector->options->trigger_actions))
+		return;
+	if (own->n_calls == TRIGGERS_MAX) {
+		collector_warn(collector,
+			       "--on-trigger: %s: the command has not ended yet, and %d calls wait "
+			       "for it; it is not run",
+			       snapshot->fired, TRIGGERS_MAX);
+		return;
+	}
+	snprintf(next->fired, sizeof(next->fired), "%s", snapshot->fired);
+	next->snapshot = answer->error == 0 && answer->path[0] ? strdup(answer->path) : NULL;
+	own->n_calls++;
+}
+
 static void fire(struct collector *collector, struct trigger *trigger, const char *value)
 {
 	const char *const *action = collector->options->trigger_actions;
 	static const char *const usual[] = { TRIGGER_SNAPSHOT, NULL };
-	struct collector_triggers *own = &collector->triggers;
-	struct control_request request = { .verb = CONTROL_SNAPSHOT };
-	struct control_reply answer = { 0 };
+	const struct snapshot asked = { .answer = call, .answer_fd = -1, .fired = trigger->text };
 	bool has_snapshot = false;
 	char text[128];
 
 	trigger->fired_ns = collector->now_ns;
-	own->fired = trigger->text;
 	snprintf(text, sizeof(text), "trigger %s", trigger->text);
 	collector_set_mark(collector, text);
 	collector_warn(collector, "trigger %s: %s", trigger->text, value);
@@ -210,10 +230,10 @@ static void fire(struct collector *collector, struct trigger *trigger, const cha
 			collector_begin_window(collector, text, (uint64_t)ns);
 		has_snapshot |= strcmp(*action, TRIGGER_SNAPSHOT) == 0;
 	}
-	if (!has_snapshot)
-		collector_call_trigger(collector, trigger->text, &(struct control_reply){ 0 });
-	else if (collector_begin_snapshot(collector, &request, COLLECTOR_ASKED_BY_TRIGGER, &answer))
-		collector_call_trigger(collector, trigger->text, &answer);
+	if (has_snapshot)
+		collector_ask_snapshot(collector, &asked);
+	else
+		call(collector, &asked, &(struct control_reply){ 0 });
 }
 
 void collector_end_triggers(struct collector *collector)

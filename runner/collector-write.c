@@ -115,6 +115,7 @@ int collector_end(struct collector *collector)
 	samples_flush(&collector->samples);
 	collector_end_triggers(collector);
 	collector_end_dump(collector);
+	collector_settle_snapshots(collector);
 	collector_end_control(collector);
 	collector_end_picks(collector);
 	ticks = clock_ticks(collector->clock);

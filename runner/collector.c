@@ -515,6 +515,7 @@ int collector_run(struct collector *collector)
 		collector_tick_control(collector);
 		collector_tick_dump(collector);
 		collector_tick_totals(collector);
+		collector_tick_snapshots(collector);
 		collector_tick_picks(collector);
 		err = do_timed_work(collector);
 	}

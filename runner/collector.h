@@ -88,7 +88,6 @@ struct collector_triggers {
 		char *snapshot; /* NULL: none */
 	} calls[TRIGGERS_MAX]; /* that wait for the command to end, the oldest first */
 	size_t n_calls;
-	const char *fired; /* the condition that is being answered */
 	uint64_t n_oom_kills; /* of the kernel, when recording began */
 };
 
@@ -97,7 +96,6 @@ struct collector_dump {
 	int number; /* of the signal; 0: none was asked for */
 	uint32_t n_answered; /* signals, by n_snapshots and the one that waits */
 	uint32_t n_snapshots;
-	uint64_t until_ticks; /* one waits until all before is stored; 0: none does */
 	uint64_t next_ns; /* CLOCK_MONOTONIC: the next look at what programs make of it */
 	bool said_in_use;
 	bool said_blocked;
@@ -334,41 +332,25 @@ void collector_begin_control(struct collector *collector);
 void collector_tick_control(struct collector *collector);
 /* Most ns until the next tick. */
 uint64_t collector_control_wait(const struct collector *collector);
-/* Recording ends: so does its window. Who waits for a snapshot gets it. */
+/* Recording ends: so does its window. */
 void collector_end_control(struct collector *collector);
-/* A name from the root on. False: it is too long, or where we are cannot be found out. */
-bool collector_absolute_path(const char *name, char path[static PATH_MAX]);
 /* Record for so long, unless somebody has paused or resumed it. */
 void collector_begin_window(struct collector *collector, const char *cause, uint64_t length_ns);
 /* A mark of the run, without a thread. */
 void collector_set_mark(struct collector *collector, const char *text);
 /*
- * Begin a snapshot. It is answered to fd when it is written, unless that cannot begin. True: it
- * cannot, and answer says why. fd may be one of those below: then collector_call_trigger() or
- * collector_said_dump() is called instead.
+ * collector-snapshot.c. Ask for a snapshot of all that is stamped up to now. asked is copied;
+ * asked->answer() is called when it is written, or could not be; at once, where it cannot begin.
  */
-enum {
-	COLLECTOR_ASKED_BY_TRIGGER = -1, /* collector->triggers.fired */
-	COLLECTOR_ASKED_BY_SIGNAL = -2,
-};
-struct control_request;
-struct control_reply;
-bool collector_begin_snapshot(struct collector *collector, const struct control_request *request,
-			      int fd, struct control_reply *answer);
-/* A snapshot that a signal asked for is written, or could not be: say it. */
-void collector_said_dump(struct collector *collector, const struct control_reply *answer);
-/* Can one more begin now? */
-bool collector_has_snapshot_room(const struct collector *collector);
-/* Wait for those under way. */
+void collector_ask_snapshot(struct collector *collector, const struct snapshot *asked);
+/* Can one more be asked for now, and does none of those wait that are answered like that? */
+bool collector_may_ask_snapshot(const struct collector *collector, snapshot_answer *answer);
+/* A round is over: those that wait begin, those that are written are answered. */
+void collector_tick_snapshots(struct collector *collector);
+/* The last round is over: write what waits, and wait for all. */
 void collector_settle_snapshots(struct collector *collector);
 /* While recording is on: the next window begins now. */
 void collector_turn_window(struct collector *collector, uint64_t ticks, const char *cause);
-/*
- * What a condition (fired) asks for is done: the command of --on-trigger, if there is one, is to be
- * run. answer: of its snapshot; else all zero.
- */
-void collector_call_trigger(struct collector *collector, const char *fired,
-			    const struct control_reply *answer);
 /*
  * collector-triggers.c. Read --trigger and --on-trigger: 0, or -EINVAL with one line in message.
  */
@@ -425,6 +407,10 @@ int collector_take_request(struct collector *collector, int fd);
 /* Say one line to a person. */
 __attribute__((format(printf, 2, 3))) void collector_warn(struct collector *collector,
 							  const char *format, ...);
+struct control_reply;
+/* Make an answer one that says why not. */
+__attribute__((format(printf, 3, 4))) void collector_refuse(struct control_reply *answer, int err,
+							    const char *format, ...);
 /*
  * Count that the pages of an image are not known from here on, and tell a person once (*is_said):
  * about, then the loss's reason.

@@ -199,3 +199,14 @@ int output_disk(const struct output *output, uint64_t *ret_free_bytes, uint64_t 
 	*ret_total_bytes = (uint64_t)disk.f_blocks * disk.f_frsize;
 	return 0;
 }
+
+bool output_absolute_path(const struct output *output, char ret_path[static PATH_MAX])
+{
+	const char *name = output->path;
+	char folder[PATH_MAX] = "";
+
+	if (name[0] != '/' && !getcwd(folder, sizeof(folder)))
+		return false;
+	return snprintf(ret_path, PATH_MAX, "%s%s%s", folder, folder[0] ? "/" : "", name) <
+	       PATH_MAX;
+}

@@ -64,3 +64,6 @@ void output_finish(struct output *output);
 
 /* Share of the file's disk that is free to us, in bytes. Returns 0 or a negative errno. */
 int output_disk(const struct output *output, uint64_t *ret_free_bytes, uint64_t *ret_total_bytes);
+
+/* Its name from the root on. False: it is too long, or where we are cannot be found out. */
+bool output_absolute_path(const struct output *output, char ret_path[static PATH_MAX]);

@@ -41,11 +41,9 @@ static int claim(struct snapshot *snapshot, int *ret_fd)
 	return 0;
 }
 
-int snapshot_open(struct snapshot *snapshot, const char *path, bool is_forced, int *ret_fd)
+int snapshot_open(struct snapshot *snapshot, int *ret_fd)
 {
 	snapshot->number = 0;
-	snapshot->is_forced = is_forced;
-	snprintf(snapshot->path, sizeof(snapshot->path), "%s", path);
 	return claim(snapshot, ret_fd);
 }
 

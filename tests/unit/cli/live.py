@@ -209,6 +209,29 @@ def check_threads(folder):
     checks.that(not database.losses(), f"losses {database.losses()}")
 
 
+def births_before(database, mark):
+    """Blocks that the victim had allocated before a mark."""
+    return database.one("SELECT count(*) FROM allocation WHERE allocated_ns <"
+                        f" (SELECT min(time_ns) FROM mark WHERE name = '{mark}')")
+
+
+def check_snapshots_are_whole(folder):
+    """All events before a snapshot was asked for are in it, of all threads."""
+    recorded = Recorded(folder, (VICTIM, "3", "0", "40"), "--trigger", "live>100k",
+                        name="whole.mst")
+    first = recorded.trace.replace(".mst", "-1.mst")
+    asked = {"trigger live>100k": first}
+    for number in range(3):
+        mark = f"before {number}"
+        recorded.ask("mark", mark)
+        asked[mark] = recorded.ask("snapshot").strip()
+    wait_until(lambda: os.path.exists(first), "the trigger's snapshot")
+    database = recorded.end()
+    for mark, path in asked.items():
+        found, all_of_them = births_before(analysed(path), mark), births_before(database, mark)
+        checks.that(found == all_of_them > 0, f"{path}: {found} of {all_of_them} before {mark}")
+
+
 def check_control(folder):
     recorded = Recorded(folder, ENDLESS)
     status = recorded.status()
@@ -479,6 +502,7 @@ with tempfile.TemporaryDirectory(prefix="memsight-test-") as place:
     check_windows(place)
     check_start_after(place)
     check_threads(place)
+    check_snapshots_are_whole(place)
     check_control(place)
     check_reset(place)
     check_killed(place)
