@@ -9,7 +9,7 @@ Memory of the program and of the recorder, their open files and CPU time, and th
 are looked at each second. The first tenth warms up. The rest is cut into twelve parts; growth is
 the slope of a line through their means, with the 95 % interval of Student's t (10 degrees): parts
 of minutes depend on each other far less than looks do. Ends with 1 where memory or files of the
-recorder grow: where the interval lies above 0 by more than 0.1 % of the level an hour. The same
+recorder grow, and shows the means: where the interval lies above 0 by more than 0.1 % of the level an hour. The same
 program runs beside it unrecorded: what that grows by, allocators do."""
 import argparse
 import os
@@ -53,10 +53,14 @@ def look(pid):
             "open files": len(os.listdir(f"/proc/{pid}/fd"))}
 
 
+def parts_of(points):
+    size = len(points) // N_PARTS
+    return [points[i * size:(i + 1) * size] for i in range(N_PARTS)]
+
+
 def slope(points):
     """Growth an hour of (seconds, value), half of its 95 % interval, and the level."""
-    size = len(points) // N_PARTS
-    parts = [points[i * size:(i + 1) * size] for i in range(N_PARTS)]
+    parts = parts_of(points)
     x = [statistics.fmean(at for at, _ in part) / 3600 for part in parts]
     y = [statistics.fmean(value for _, value in part) for part in parts]
     middle = statistics.fmean(x)
@@ -108,7 +112,9 @@ def show(seen):
         print(f"{name:36} {level:12,.1f} {growth:+12,.2f} {half:10,.2f} "
               f"{growth * HOURS_OF_MONTH:+14,.0f}")
         if name.startswith("recorder") and growth - half > level * 0.001:
-            grows.append(name)
+            grows.append(name + ": " + " ".join(
+                f"{statistics.fmean(value for _, value in part):,.0f}"
+                for part in parts_of(points)))
     return grows
 
 
