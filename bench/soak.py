@@ -9,8 +9,8 @@ Memory of the program and of the recorder, their open files and CPU time, and th
 are looked at each second. The first tenth warms up. The rest is cut into twelve parts; growth is
 the slope of a line through their means, with the 95 % interval of Student's t (10 degrees): parts
 of minutes depend on each other far less than looks do. Ends with 1 where memory or files of the
-recorder grow, and shows the means: where the interval lies above 0 by more than 0.1 % of the level an hour. The same
-program runs beside it unrecorded: what that grows by, allocators do."""
+recorder grow, and shows the means: where the interval lies above 0 by more than 0.1 % of the level
+an hour. The same program runs beside it unrecorded: what that grows by, allocators do."""
 import argparse
 import os
 import statistics
