@@ -224,6 +224,9 @@ void picture_canvas_settle_occupancy(struct picture_canvas *canvas)
 	uint8_t *occupancy =
 		canvas->picture->occupancy + (size_t)canvas->first_row * canvas->times.n;
 
+	uint64_t last = 0; /* most cells are as the one before */
+	uint8_t share = 0;
+
 	for (unsigned j = 0; j < n_rows; j++) {
 		uint64_t *row = canvas->changes + (size_t)j * (width + 2);
 		uint64_t sum = 0;
@@ -232,8 +235,11 @@ void picture_canvas_settle_occupancy(struct picture_canvas *canvas)
 			if (j > 0)
 				row[i] += row[(int64_t)i - (int64_t)(width + 2)];
 			sum += row[i];
-			occupancy[cell] = picture_share(
-				(double)(int64_t)(sum + canvas->areas[cell]) / ONE / ONE);
+			uint64_t area = sum + canvas->areas[cell];
+			if (area != last)
+				share = picture_share((double)(int64_t)area / ONE / ONE);
+			last = area;
+			occupancy[cell] = share;
 		}
 	}
 }

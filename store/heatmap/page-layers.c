@@ -87,18 +87,22 @@ static int draw_layer(sqlite3 *db, const char *sql, struct picture *layer,
 	struct picture_canvas canvas = { 0 };
 	auto_statement sqlite3_stmt *row = NULL;
 	bool has_some = false;
-	int code = SQLITE_ERROR, r;
+	int code = SQLITE_ERROR, r = 0;
 
 	if (sqlite3_prepare_v2(db, sql, -1, &row, NULL) != SQLITE_OK)
 		return -EPROTO;
-	r = picture_canvas_init(&canvas, layer, 0, part->height);
 	sqlite3_bind_int64(row, 1, part->run_id);
 	sqlite3_bind_int64(row, 2, part->process_id);
 	sqlite3_bind_int64(row, 3, part->from_ns);
 	sqlite3_bind_int64(row, 4, part->to_ns);
-	for (; r == 0 && (code = statement_advance(row)) == SQLITE_ROW; has_some = true)
-		draw_row(&canvas, bands, row);
-	if (r == 0 && code == SQLITE_DONE)
+	/* Most recordings know nothing of pages. */
+	for (; r == 0 && (code = statement_advance(row)) == SQLITE_ROW; has_some = true) {
+		if (!has_some)
+			r = picture_canvas_init(&canvas, layer, 0, part->height);
+		if (r == 0)
+			draw_row(&canvas, bands, row);
+	}
+	if (has_some && code == SQLITE_DONE)
 		picture_canvas_settle_occupancy(&canvas);
 	picture_canvas_finish(&canvas);
 	if (r < 0)
