@@ -1,7 +1,8 @@
 /*
  * Runs a fuzz target over a corpus without a fuzzer: each file of a folder whole, cut at every
  * byte, with every byte flipped, and with some lines twice, left out or in another order, always
- * the same way. Of a target that takes long for each, at most so many of each kind.
+ * the same way. Of a target that takes long for each, at most so many of each kind; fewer where the
+ * environment says so (tests/support/fewer.h).
  */
 #include <dirent.h>
 #include <err.h>
@@ -12,6 +13,7 @@
 
 #include "common/cleanup.h"
 #include "common/io.h"
+#include "tests/support/fewer.h"
 #include "tests/unit/common/trace-random.h"
 #include "tests/robust/fuzz/fuzz.h"
 
@@ -20,15 +22,16 @@
 
 static void replay_damaged(uint8_t *bytes, size_t n_bytes, size_t n_most)
 {
-	size_t step = 1 + n_bytes / n_most;
+	size_t step = (1 + n_bytes / n_most) * (size_t)every();
 
 	LLVMFuzzerTestOneInput(bytes, n_bytes);
 	for (size_t cut = 0; cut < n_bytes; cut += step)
 		LLVMFuzzerTestOneInput(bytes, cut);
 	for (size_t i = 0; i < n_bytes; i += step) {
-		bytes[i] ^= (uint8_t)(1u << i % 8);
+		uint8_t bit = (uint8_t)(1u << i / step % 8);
+		bytes[i] ^= bit;
 		LLVMFuzzerTestOneInput(bytes, n_bytes);
-		bytes[i] ^= (uint8_t)(1u << i % 8);
+		bytes[i] ^= bit;
 	}
 }
 
@@ -62,7 +65,7 @@ static void replay_file(const char *path, size_t n_most)
 	if (r < 0)
 		errx(EXIT_FAILURE, "%s: %s", path, strerror(-r));
 	replay_damaged((uint8_t *)bytes, n_bytes, n_most);
-	for (unsigned i = 0; n_bytes && i < N_SHUFFLES && i < n_most; i++)
+	for (unsigned i = 0; n_bytes && i < N_SHUFFLES && i < n_most; i += (unsigned)every())
 		replay_shuffled((const uint8_t *)bytes, n_bytes, i);
 	free(bytes);
 }

@@ -670,7 +670,7 @@ START_TEST(a_killed_analysis_leaves_the_database_as_before)
 	}
 	/* One that is killed right behind its end has replaced the run by an equal one. */
 	int64_t before = fingerprint(maker.db);
-	for (int i = 0; i < 25; i++) {
+	for (int i = 0; i < fewer(25); i++) {
 		n_killed += !analyse_and_kill(maker.db, (useconds_t)(rand() % MOST_KILLED_US));
 		ck_assert_int_eq(fingerprint(maker.db), before);
 	}
@@ -762,8 +762,9 @@ int main(void)
 	tcase_set_tags(rights, "rights");
 	tcase_set_timeout(other, 120);
 	tcase_set_timeout(rights, 120);
-	tcase_add_loop_test(truth, a_synthetic_trace_gives_its_truth, 0, 12 * N_FORMS);
-	tcase_add_loop_test(truth, aggregates_of_samples_are_what_the_rows_give, 0, 8 * N_FORMS);
+	tcase_add_loop_test(truth, a_synthetic_trace_gives_its_truth, 0, fewer(12) * N_FORMS);
+	tcase_add_loop_test(truth, aggregates_of_samples_are_what_the_rows_give, 0,
+			    fewer(8) * N_FORMS);
 	tcase_add_loop_test(other, a_cut_off_trace_is_read_up_to_there_and_says_so, 0, 9);
 	tcase_add_loop_test(other, a_damaged_trace_loses_what_is_damaged_and_counts_it, 0,
 			    fewer(30));

@@ -27,8 +27,8 @@ def make_traces():
     """Two made-up runs that make several chunks, one with samples, and one real one."""
     traces = [os.path.join(folder.name, name) for name in ("a.mst", "b.mst", "real.mst")]
     whole.run([
-        MAKE_TRACE, "--kind", "mixed", "--seed", "1", "--events", "400000", "--samples", "70000",
-        "--live", "20000", "--threads", "3", "--processes", "2", "-o", traces[0]
+        MAKE_TRACE, "--kind", "mixed", "--seed", "1", "--events", "150000", "--samples", "70000",
+        "--live", "10000", "--threads", "3", "--processes", "2", "-o", traces[0]
     ])
     whole.run(
         [MAKE_TRACE, "--kind", "realloc", "--seed", "2", "--events", "20000", "-o", traces[1]])
@@ -98,7 +98,7 @@ def check_tables(both):
         checks.that(n > 66000 or name not in ("allocation", "allocs", "access"),
                     f"{name} has {n} lines only")
     for question in [
-            "SELECT * FROM allocation WHERE id BETWEEN 100000 AND 100100 ORDER BY id DESC",
+            "SELECT * FROM allocation WHERE id BETWEEN 65500 AND 65600 ORDER BY id DESC",
             "SELECT id, size FROM allocation WHERE allocated_ns > 5000000 AND"
             " allocated_ns <= 6000000 AND run_id = 1",
             "SELECT count(*), sum(size), min(id), max(id) FROM allocation WHERE freed_ns IS NULL",

@@ -4,6 +4,7 @@
 #include <check.h>
 
 #include "tests/unit/decode/random-code.h"
+#include "tests/support/fewer.h"
 #include "tests/support/suite.h"
 
 #include <stdlib.h>
@@ -17,7 +18,7 @@ START_TEST(random_bytes_are_decoded)
 	struct random random = { 8128 };
 	uint8_t input[INPUT_BYTES];
 
-	for (unsigned i = 0; i < N_INPUTS; i++) {
+	for (unsigned i = 0; i < (unsigned)fewer(N_INPUTS); i++) {
 		size_t n_bytes = random_below(&random, INPUT_BYTES);
 
 		for (size_t j = 0; j < n_bytes; j++)
@@ -32,7 +33,7 @@ START_TEST(random_instructions_are_decoded)
 	struct random random = { 496 };
 	uint8_t input[INPUT_BYTES + RANDOM_CODE_BYTES];
 
-	for (unsigned i = 0; i < N_INPUTS; i++) {
+	for (unsigned i = 0; i < (unsigned)fewer(N_INPUTS); i++) {
 		size_t n_bytes = HEAD_BYTES;
 
 		for (size_t j = 0; j < n_bytes; j++)
