@@ -447,6 +447,7 @@ START_TEST(two_recordings_share_a_database_and_its_stacks)
 	struct make_trace_options options = MAKE_TRACE_DEFAULTS;
 	struct import_result result;
 
+	options.n_events = 15000;
 	for (options.seed = 1; options.seed <= 2; options.seed++) {
 		make_trace_truth_free(make(&options));
 		ck_assert_int_eq(analyse_into(maker.db, &forms[_i % N_FORMS], &result), 0);
