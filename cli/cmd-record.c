@@ -497,8 +497,6 @@ int cmd_record(const struct option_set *given)
 		return cmd_usage("record: %s", r == -EINVAL ? all.message : strerror(-r));
 	if (functions_check(&all) != CMD_DONE)
 		return CMD_USAGE;
-	if (option_flag(&all, OPTION_FUNCTIONS_DRY_RUN) && option_text(&all, OPTION_ATTACH_PID))
-		return cmd_usage("record: --functions-dry-run goes with a command, not with -p");
 	if (option_flag(&all, OPTION_FUNCTIONS_DRY_RUN))
 		return functions_dry_run(&all);
 	if (option_text(&all, OPTION_ATTACH_PID) && (r = refuse_too_late(&all)) != 0)

@@ -4,14 +4,20 @@
 #include <inttypes.h>
 #include <sqlite3.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "analyze/functions/functions.h"
 #include "analyze/functions/loaded-files.h"
 #include "cli/cmd.h"
 #include "cli/database.h"
+#include "common/cleanup.h"
 #include "report/text/table.h"
+#include "runner/attach/attach.h"
+#include "runner/processes/image-proc.h"
 #include "runner/run-command.h"
 #include "schemas/recording.h"
 
@@ -144,7 +150,7 @@ static int find_all(struct function_choice *choice, const struct loaded_files *f
 }
 
 /* Has the choice met nothing but what must not be instrumented? */
-static int check_found(const struct found_functions *found, const char *program)
+static int check_found(const struct found_functions *found, const char *name)
 {
 	size_t n_needed = 0;
 
@@ -153,7 +159,7 @@ static int check_found(const struct found_functions *found, const char *program)
 	if (found->n == 0)
 		return cmd_fail("record: none of the %zu functions of %s and its libraries is "
 				"chosen",
-				found->n_all, program);
+				found->n_all, name);
 	if (n_needed == found->n)
 		return cmd_fail("record: %s%s must not be instrumented: %s", found->items[0].name,
 				n_needed > 1 ? " and all others chosen" : "",
@@ -240,32 +246,97 @@ static void say_sums(const struct found_functions *found)
 		 100.0 * (double)n[CODE_WAY_NONE] / (double)found->n);
 }
 
+/* ---- Files ---- */
+
+/* Those of a command that would be run. */
+static int list_command(const char *command, struct loaded_files *files)
+{
+	char message[LOADED_MESSAGE_BYTES];
+	char program[PATH_MAX];
+	int r = run_command_find(command, program);
+
+	if (r < 0) {
+		run_command_explain(command, r, message, sizeof(message));
+		return cmd_fail("record: cannot run %s: %s", command, message);
+	}
+	if (loaded_files_list(program, files, message) < 0)
+		return cmd_fail("record: %s", message);
+	return CMD_DONE;
+}
+
+struct mapped {
+	pid_t pid;
+	struct loaded_files *files;
+	size_t n_gone; /* that are not there any more, or not the same */
+	int error;
+};
+
+/* A file of another mount namespace lies below the process' root. */
+static void take_map(void *user, const struct image_map *map)
+{
+	struct mapped *mapped = user;
+	auto_free char *inside = NULL;
+	struct stat status;
+
+	if (!(map->prot & PROT_EXEC) || map->path[0] != '/' || !map->inode)
+		return;
+	if (stat(map->path, &status) == 0 && status.st_ino == map->inode) {
+		mapped->error |= loaded_files_add(mapped->files, map->path);
+		return;
+	}
+	if (asprintf(&inside, "/proc/%d/root%s", (int)mapped->pid, map->path) < 0)
+		mapped->error = -ENOMEM;
+	else if (stat(inside, &status) == 0 && status.st_ino == map->inode)
+		mapped->error |= loaded_files_add(mapped->files, inside);
+	else
+		mapped->n_gone++;
+}
+
+/* Those that processes have mapped, also by dlopen. */
+static int list_processes(const char *text, struct loaded_files *files)
+{
+	struct attach_wish wish = { .text = text, .rank = -1 };
+	char message[ATTACH_MESSAGE_BYTES];
+	auto_free pid_t *pids = NULL;
+	size_t n = 0;
+
+	if (attach_find(&wish, &pids, &n, message) < 0)
+		return cmd_fail("%s", message);
+	for (size_t i = 0; i < n; i++) {
+		struct mapped mapped = { .pid = pids[i], .files = files };
+		int r = image_each_map(pids[i], take_map, &mapped);
+
+		if (r < 0 || mapped.error)
+			return cmd_fail("record: cannot see what process %d has mapped: %s",
+					(int)pids[i], strerror(-(r < 0 ? r : -ENOMEM)));
+		if (mapped.n_gone)
+			cmd_warn(
+				"%zu file%s of process %d cannot be read any more, and %s left out",
+				mapped.n_gone, mapped.n_gone == 1 ? "" : "s", (int)pids[i],
+				mapped.n_gone == 1 ? "is" : "are");
+	}
+	return CMD_DONE;
+}
+
 int functions_dry_run(const struct option_set *options)
 {
 	auto_function_choice struct function_choice *choice = NULL;
 	auto_found_functions struct found_functions found = { 0 };
 	auto_loaded_files struct loaded_files files = { 0 };
-	char message[LOADED_MESSAGE_BYTES];
-	char program[PATH_MAX];
+	const char *processes = option_text(options, OPTION_ATTACH_PID);
+	const char *name = processes ? processes : options->operands[0];
 	int r;
 
 	if (function_choice_create(&choice) < 0)
 		return cmd_fail("%s", strerror(ENOMEM));
 	if ((r = add_expressions(choice, options)) != CMD_DONE ||
-	    (r = add_lists(choice, options)) != CMD_DONE)
-		return r;
-	r = run_command_find(options->operands[0], program);
-	if (r < 0) {
-		run_command_explain(options->operands[0], r, message, sizeof(message));
-		return cmd_fail("record: cannot run %s: %s", options->operands[0], message);
-	}
-	if (loaded_files_list(program, &files, message) < 0)
-		return cmd_fail("record: %s", message);
-	if ((r = find_all(choice, &files, option_number(options, OPTION_MIN_INSTRUCTIONS),
+	    (r = add_lists(choice, options)) != CMD_DONE ||
+	    (r = processes ? list_processes(processes, &files) : list_command(name, &files)) !=
+		    CMD_DONE ||
+	    (r = find_all(choice, &files, option_number(options, OPTION_MIN_INSTRUCTIONS),
 			  &found)) != CMD_DONE ||
 	    (r = check_matches(choice)) != CMD_DONE ||
-	    (r = check_found(&found, options->operands[0])) != CMD_DONE ||
-	    (r = print(&found, options)) != CMD_DONE)
+	    (r = check_found(&found, name)) != CMD_DONE || (r = print(&found, options)) != CMD_DONE)
 		return r;
 	if (!option_flag(options, OPTION_QUIET))
 		say_sums(&found);

@@ -7,5 +7,8 @@
  */
 int functions_check(const struct option_set *options);
 
-/* Print the table for the command that the options name. The exit status. */
+/*
+ * Print the table for the command that the options name, or for the files that a process has
+ * mapped. The exit status.
+ */
 int functions_dry_run(const struct option_set *options);

@@ -217,6 +217,9 @@ static int sweep_data(const struct sweep *sweep, const struct object_segment *se
 	for (uint64_t at = begin; at < end; at += DATA_CHUNK_BYTES) {
 		size_t n = object_read(sweep->object, at, words, DATA_CHUNK_BYTES) / 8;
 
+		/* What a damaged head promises need not be there. */
+		if (n == 0)
+			break;
 		for (size_t i = 0; i < n; i++)
 			note_way_in(sweep, words[i]);
 	}

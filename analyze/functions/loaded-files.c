@@ -23,7 +23,7 @@ void loaded_files_finish(struct loaded_files *files)
 	*files = (struct loaded_files){ 0 };
 }
 
-static int add(struct loaded_files *files, const char *path)
+int loaded_files_add(struct loaded_files *files, const char *path)
 {
 	for (size_t i = 0; i < files->n; i++)
 		if (strcmp(files->paths[i], path) == 0)
@@ -82,7 +82,7 @@ static int take_line(struct loaded_files *files, char *line)
 	if (*path != '/' || !end || end == path)
 		return 0;
 	end[-1] = '\0';
-	return add(files, path);
+	return loaded_files_add(files, path);
 }
 
 /* Run LOADER --list PROGRAM; its standard output comes from *ret_fd. */
@@ -154,7 +154,7 @@ int loaded_files_list(const char *program, struct loaded_files *ret_files,
 			 "%.160s is no ELF program for x86-64; of a script name the interpreter",
 			 program);
 	if (r == 0)
-		r = add(&files, path);
+		r = loaded_files_add(&files, path);
 	if (r == 0 && *loader)
 		r = ask(&files, loader, path);
 	if (r < 0) {

@@ -10,6 +10,9 @@ struct loaded_files {
 
 #define LOADED_MESSAGE_BYTES 256
 
+/* One more, unless it is among them. Copied. Returns 0 or -ENOMEM. */
+int loaded_files_add(struct loaded_files *files, const char *path);
+
 /*
  * Ask the loader that the program names, by its --list; nothing of the program runs. One that names
  * no loader is static, and all there is. Returns 0 or a negative errno, with a line in ret_message.

@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -102,6 +103,32 @@ def check_sets():
     checks.that({"malloc", "calloc", "pthread_mutex_lock"} <= refused, "malloc is instrumented")
 
 
+def check_process(folder):
+    """Of a process it is the files that it has mapped, as by dlopen; one that is gone is told."""
+    library = os.path.join(folder, "liblater.so")
+    shutil.copy(VICTIM, library)
+    code = ("import mmap, sys\n"
+            "file = open(sys.argv[1], 'rb')\n"
+            "kept = mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ"
+            " | mmap.PROT_EXEC)\n"
+            "print('there', flush=True)\n"
+            "sys.stdin.read()\n")
+    with subprocess.Popen([sys.executable, "-c", code, library], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        command = [MEMSIGHT, "record", "--functions-dry-run", "--format", "csv",
+                   "--function-include", "^solve_m", "-p", str(process.pid)]
+        outcome = whole.Outcome(command)
+        checks.that(b"solve_matrix," in outcome.stdout, f"process: {outcome.messages}")
+        os.unlink(library)
+        outcome = whole.Outcome(command)
+        checks.that(outcome.status == 1 and "cannot be read any more" in outcome.messages,
+                    f"gone: {outcome.status} {outcome.messages}")
+        process.stdin.close()
+    outcome = whole.Outcome(command)
+    checks.that(outcome.status == 1 and not outcome.stdout, f"ended: {outcome.messages}")
+
+
 def check_refusals(folder):
     """One line that says what is wrong, and where."""
     binary = os.path.join(folder, "binary")
@@ -148,6 +175,14 @@ def check_files(folder):
     with open(VICTIM, "rb") as file:
         whole_file = file.read()
     cut = os.path.join(folder, "cut")
+    head = bytearray(whole_file)
+    table, = struct.unpack_from("<Q", head, 32)
+    for at in range(table, table + 56 * head[56], 56):
+        struct.pack_into("<Q", head, at + 32, 1 << 62)  # p_filesz: more than there can be
+    with open(cut, "wb") as file:
+        file.write(head)
+    os.chmod(cut, 0o755)
+    checks.that(dry_run(program=cut).status in (0, 1), "a head that promises too much")
     for i in range(16):
         with open(cut, "wb") as file:
             file.write(whole_file[:len(whole_file) * i // 16])
@@ -163,6 +198,7 @@ with tempfile.TemporaryDirectory() as scratch:
     check_ways()
     check_choice(scratch)
     check_sets()
+    check_process(scratch)
     check_refusals(scratch)
     check_files(scratch)
 checks.end()
