@@ -91,9 +91,38 @@ void images_finish(struct images *images)
 
 void image_add_thread(struct image *image, const struct image_thread *thread)
 {
-	if (grow_array_of(&image->threads, image->n_threads, 1, sizeof(*image->threads)) < 0)
+	if (grow_array(&image->threads, image->n_threads, &image->threads_allocated,
+		       sizeof(*image->threads)) < 0)
 		return;
 	image->threads[image->n_threads++] = *thread;
+}
+
+/* All but the last IMAGE_ENDED_THREADS of those that have ended. */
+static void forget_ended_threads(struct image *image)
+{
+	size_t n_forgotten = image->n_ended_threads - IMAGE_ENDED_THREADS, n_kept = 0;
+
+	image->n_ended_threads = IMAGE_ENDED_THREADS;
+	for (size_t i = 0; i < image->n_threads; i++) {
+		if (image->threads[i].has_ended && n_forgotten > 0)
+			n_forgotten--;
+		else
+			image->threads[n_kept++] = image->threads[i];
+	}
+	image->n_threads = n_kept;
+}
+
+void image_end_thread(struct image *image, uint32_t id)
+{
+	size_t i = image->n_threads;
+
+	while (i > 0 && image->threads[i - 1].id != id)
+		i--;
+	if (i == 0 || image->threads[i - 1].has_ended)
+		return;
+	image->threads[i - 1].has_ended = true;
+	if (++image->n_ended_threads == 2 * IMAGE_ENDED_THREADS)
+		forget_ended_threads(image);
 }
 
 uint32_t image_thread_id(const struct image *image, uint32_t ns_tid)

@@ -25,6 +25,7 @@ struct image_thread {
 	uint32_t tid; /* in the collector's namespace */
 	uint32_t ns_tid; /* as the program sees it */
 	uint64_t fs_base;
+	bool has_ended;
 };
 
 /* When the pages of an image are looked at; runner/collector-pages.c. */
@@ -97,8 +98,10 @@ struct image {
 	struct image_touches touches;
 	struct page_budget budget; /* of both */
 	struct page_writes writes;
-	struct image_thread *threads; /* all that it ever had, in order of creation */
+	struct image_thread *threads; /* in order of creation; of those that have ended the last */
 	size_t n_threads;
+	size_t threads_allocated;
+	size_t n_ended_threads; /* of these */
 };
 
 struct images {
@@ -121,6 +124,13 @@ struct image *images_add(struct images *images, pid_t pid);
 
 /* Note a thread. Without memory it is left out: only --private and names want to know. */
 void image_add_thread(struct image *image, const struct image_thread *thread);
+
+/*
+ * A thread has ended. Names and samples of it may still come, so the last IMAGE_ENDED_THREADS that
+ * have are kept at least. Others are forgotten: programs that run for weeks make millions.
+ */
+#define IMAGE_ENDED_THREADS 1024u
+void image_end_thread(struct image *image, uint32_t id);
 
 /* thread_id of the last thread with that number as the program sees it; 0: not known. */
 uint32_t image_thread_id(const struct image *image, uint32_t ns_tid);

@@ -61,7 +61,7 @@ static void end_thread(void *user, void *image, uint32_t thread_id, uint64_t tic
 {
 	struct tracker *tracker = user;
 
-	(void)image;
+	image_end_thread(image, thread_id);
 	store_thread_end(tracker->writer, thread_id, ticks);
 	if (tracker->totals)
 		live_totals_thread_end(tracker->totals, thread_id);

@@ -199,6 +199,33 @@ static void say(struct image *image, const char *program, uint64_t ticks)
 /*
  * Where another program runs on before the chain is read, its name is not that of the one before.
  */
+START_TEST(of_threads_that_have_ended_the_last_are_known_and_memory_does_not_grow)
+{
+	const uint32_t n_lasting = 5, n_short = 100000;
+	struct image image = { 0 };
+
+	for (uint32_t id = 1; id <= n_lasting + n_short; id++) {
+		const struct image_thread thread = {
+			.id = id, .tid = id, .ns_tid = id, .fs_base = id
+		};
+
+		image_add_thread(&image, &thread);
+		if (id > n_lasting)
+			image_end_thread(&image, id);
+		ck_assert_uint_le(image.n_threads, n_lasting + 2 * IMAGE_ENDED_THREADS);
+	}
+	image_end_thread(&image, n_lasting + n_short); /* again */
+	image_end_thread(&image, n_lasting + n_short + 1); /* nobody */
+	for (uint32_t id = 1; id <= n_lasting; id++)
+		ck_assert_uint_eq(image_thread_id(&image, id), id);
+	for (uint32_t i = 0; i < IMAGE_ENDED_THREADS; i++)
+		ck_assert_uint_eq(image_fs_base(&image, n_lasting + n_short - i),
+				  n_lasting + n_short - i);
+	ck_assert_uint_eq(image_thread_id(&image, n_lasting + 1), 0);
+	free(image.threads);
+}
+END_TEST
+
 START_TEST(a_program_that_a_shell_starts_has_the_name_that_it_said_whenever_it_is_read)
 {
 	struct image *parent = shell();
@@ -249,6 +276,8 @@ static Suite *tracker_suite(void)
 	tcase_add_test(tcase, a_fork_that_is_told_too_late_is_counted);
 	tcase_add_test(tcase, a_slot_that_is_claimed_again_between_the_looks_waits_for_the_next);
 	tcase_add_test(tcase, a_slot_that_names_a_thread_of_the_recorder_is_not_waited_for);
+	tcase_add_test(tcase,
+		       of_threads_that_have_ended_the_last_are_known_and_memory_does_not_grow);
 	suite_add_tcase(suite, tcase);
 	tcase = tcase_create("names");
 	tcase_add_checked_fixture(tcase, setup, teardown);
