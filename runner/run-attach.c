@@ -155,24 +155,26 @@ static void store_blocks(struct run *run, pid_t pid, const struct attach_outcome
 }
 
 /* What entering took, of all together; the longest time that one stood. */
-struct entries {
+struct entering {
 	uint64_t n_blocks;
 	uint64_t walk_ns;
 	uint64_t stood_ns;
 	uint64_t n_threads;
 	uint64_t n_slots;
+	uint64_t n_entries;
 };
 
-static void store_entries(struct run *run, const struct entries *entries)
+static void store_entries(struct run *run, const struct entering *entering)
 {
-	store_number(run, "memsight.attach.blocks", entries->n_blocks);
-	store_number(run, "memsight.attach.walk_ns", entries->walk_ns);
-	store_number(run, "memsight.attach.stood_ns", entries->stood_ns);
-	store_number(run, "memsight.attach.threads", entries->n_threads);
-	store_number(run, "memsight.attach.places", entries->n_slots);
+	store_number(run, "memsight.attach.blocks", entering->n_blocks);
+	store_number(run, "memsight.attach.walk_ns", entering->walk_ns);
+	store_number(run, "memsight.attach.stood_ns", entering->stood_ns);
+	store_number(run, "memsight.attach.threads", entering->n_threads);
+	store_number(run, "memsight.attach.places", entering->n_slots);
+	store_number(run, "memsight.attach.entries", entering->n_entries);
 }
 
-static int enter_one(struct run *run, struct attached *attached, struct entries *entries)
+static int enter_one(struct run *run, struct attached *attached, struct entering *entering)
 {
 	struct collector *collector = &run->collector;
 	struct attach_outcome outcome = { .error = -EPIPE, .blocks_fd = -1 };
@@ -191,14 +193,35 @@ static int enter_one(struct run *run, struct attached *attached, struct entries 
 	if (err < 0)
 		return run_fail(run, err, "cannot attach to process %d", (int)attached->order.pid);
 	store_blocks(run, attached->order.pid, &outcome);
-	entries->n_blocks += outcome.n_blocks;
-	entries->walk_ns += outcome.walk_ns;
-	entries->n_threads += outcome.n_threads;
-	entries->n_slots += outcome.n_slots;
-	if (outcome.stood_ns > entries->stood_ns)
-		entries->stood_ns = outcome.stood_ns;
+	if (outcome.entries_why[0])
+		tracker_lose_pointers(&collector->tracker, attached->order.pid,
+				      outcome.entries_why);
+	entering->n_blocks += outcome.n_blocks;
+	entering->walk_ns += outcome.walk_ns;
+	entering->n_threads += outcome.n_threads;
+	entering->n_slots += outcome.n_slots;
+	entering->n_entries += outcome.n_entries;
+	if (outcome.stood_ns > entering->stood_ns)
+		entering->stood_ns = outcome.stood_ns;
 	attached->is_in = true;
 	return 0;
+}
+
+/* What is loaded already comes with no record of perf's: watches are armed before it runs on. */
+static void watch_map(void *user, const struct image_map *map)
+{
+	struct run *run = user;
+	const struct image *image = images_find(&run->collector.tracker.images, run->watched_pid);
+	const struct pmu_map as_record = {
+		.address = map->start,
+		.size = map->end - map->start,
+		.file_offset = map->file_offset,
+		.prot = map->prot,
+		.path = map->path,
+	};
+
+	if (image)
+		watches_map(&run->collector.watches, image, &as_record);
 }
 
 /* All or nothing. Events are read meanwhile: nobody who is being left may wait for room. */
@@ -219,22 +242,26 @@ static void leave_entered(struct run *run)
 int run_attach_start(struct run *run)
 {
 	struct collector *collector = &run->collector;
-	struct entries entries = { 0 };
+	struct entering entering = { 0 };
 	int err;
 
 	collector_mark_begin(collector);
 	err = samples_begin(&collector->samples, true);
 	for (size_t i = 0; err == 0 && i < run->n_attached; i++)
-		err = enter_one(run, &run->attached[i], &entries);
+		err = enter_one(run, &run->attached[i], &entering);
 	if (err == 0 && (err = samples_begin(&collector->samples, false)) < 0)
 		run_fail(run, err, "cannot begin to sample");
 	if (err < 0) {
 		leave_entered(run);
 		return err;
 	}
+	for (size_t i = 0; watches_wanted(&collector->watches) && i < run->n_attached; i++) {
+		run->watched_pid = run->attached[i].order.pid;
+		image_each_map(run->watched_pid, watch_map, run);
+	}
 	pmu_counters_begin(&collector->counters);
 	if (run->options->duration_ns)
 		collector->leave_ns = collector->command_begin_ns + run->options->duration_ns;
-	store_entries(run, &entries);
+	store_entries(run, &entering);
 	return collector_watch_attachers(collector);
 }

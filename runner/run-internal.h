@@ -34,6 +34,7 @@ struct run {
 	bool keeps_partial;
 	struct attached *attached; /* options.attach_pids */
 	size_t n_attached;
+	pid_t watched_pid; /* while its files are looked through for --watch */
 	char *attached_command[2]; /* the first one's program */
 };
 

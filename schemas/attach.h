@@ -22,7 +22,26 @@ enum attach_step {
 	ATTACH_END,
 	/* Copy heads of chunks of malloc: a look at each from outside costs more. */
 	ATTACH_HEADS,
+	/*
+	 * Which functions of the allocator can be redirected at their entries; of a library that is
+	 * at work, those that are.
+	 */
+	ATTACH_ENTRIES,
 };
+
+/*
+ * A function whose first instructions were moved, so that a jump to us has room: also calls that go
+ * through no table come to us then. Whoever enters writes and takes back, the library remembers.
+ */
+struct attach_entry {
+	char name[24];
+	uint64_t function; /* the allocator's */
+	uint64_t hook; /* ours for it */
+	uint64_t moved; /* its first instructions, and back to the others; 0: it is left alone */
+	uint8_t before[8]; /* what stood at its entry ... */
+	uint8_t jump[8]; /* ... and what stands there now */
+};
+#define ATTACH_MAX_ENTRIES 16u
 
 /* As glibc has them: malloc/malloc.c, struct malloc_chunk. */
 struct attach_head {
@@ -49,6 +68,8 @@ struct attach_call {
 	uint64_t end; /* of the memory that may be read */
 	uint64_t heads; /* address of a list of struct attach_head, of neighbours */
 	uint32_t n_heads; /* that were copied; the last one may be no chunk */
-	uint32_t padding;
+	/* ATTACH_ENTRIES: how many came of it; ATTACH_COMMIT: how many there are. */
+	uint32_t n_entries;
+	uint64_t entries; /* address of a list of ATTACH_MAX_ENTRIES of them */
 };
-_Static_assert(sizeof(struct attach_call) == 80 + ATTACH_SOCKET_BYTES, "it is shared");
+_Static_assert(sizeof(struct attach_call) == 88 + ATTACH_SOCKET_BYTES, "it is shared");

@@ -185,6 +185,65 @@ static void free_places(void)
 	n_places = n_room = last_found = 0;
 }
 
+/* ---- Entries ---- */
+
+/* What has to see all blocks: the other functions of the heap come to one of these. */
+static const char *const at_entry[] = {
+	"malloc",	 "calloc",	   "realloc", "free",	 "memalign",
+	"aligned_alloc", "posix_memalign", "valloc",  "pvalloc",
+};
+_Static_assert(sizeof(at_entry) / sizeof(*at_entry) <= ATTACH_MAX_ENTRIES, "there is room");
+
+static struct attach_entry used[ATTACH_MAX_ENTRIES];
+static uint32_t n_used;
+
+uint32_t ta_late_list_entries(struct attach_entry *ret_entries)
+{
+	uint32_t n = 0;
+
+	if (n_used > 0) {
+		memcpy(ret_entries, used, n_used * sizeof(*used));
+		return n_used;
+	}
+	for (size_t i = 0; i < sizeof(at_entry) / sizeof(*at_entry); i++) {
+		const struct pair *pair = find_pair(at_entry[i]);
+
+		if (!pair || !is_wanted(pair))
+			continue;
+		ret_entries[n] = (struct attach_entry){ .function = (uintptr_t)*pair->real,
+							.hook = (uintptr_t)pair->ours };
+		memcpy(ret_entries[n++].name, at_entry[i], strlen(at_entry[i]));
+	}
+	return n;
+}
+
+/* All names of a function of the allocator lead elsewhere. */
+static void redirect(uint64_t from, uint64_t to)
+{
+	void *function = (void *)(uintptr_t)to;
+
+	for (size_t i = 0; i < N_PAIRS; i++)
+		if ((uintptr_t)*pairs[i].real == from)
+			memcpy((void *)(uintptr_t)pairs[i].real, &function, sizeof(function));
+}
+
+void ta_late_use_entries(const struct attach_entry *entries, uint32_t n)
+{
+	for (uint32_t i = 0; i < n && n_used < ATTACH_MAX_ENTRIES; i++) {
+		if (!entries[i].moved)
+			continue;
+		redirect(entries[i].function, entries[i].moved);
+		used[n_used++] = entries[i];
+	}
+}
+
+static void leave_entries(void)
+{
+	for (uint32_t i = 0; i < n_used; i++)
+		redirect(used[i].moved, used[i].function);
+	n_used = 0;
+}
+
 /* ---- Files ---- */
 
 struct file {
@@ -414,6 +473,7 @@ uint32_t ta_late_unbind(void)
 	n_put_back = 0;
 	dl_iterate_phdr(unbind_file, NULL);
 	free_places();
+	leave_entries();
 	return n_put_back;
 }
 
@@ -455,7 +515,7 @@ static int bind_fresh(struct dl_phdr_info *info, size_t size, void *ret_look)
 	if (!read_file(info, &file))
 		return 0;
 	visit_file(&file, bind_slot_anew);
-	look->n_late += n_places > n_before && file.has_start;
+	look->n_late += n_used == 0 && n_places > n_before && file.has_start;
 	return 0;
 }
 

@@ -68,8 +68,19 @@ static long commit(struct attach_call *call)
 	if (!is_preloaded())
 		r = ta_late_bind(&call->n_slots);
 	if (r == 0)
+		ta_late_use_entries((const struct attach_entry *)(uintptr_t)call->entries,
+				    call->n_entries);
+	if (r == 0)
 		atomic_store(&ta_state.word, TA_ON);
 	return r;
+}
+
+static long entries(struct attach_call *call)
+{
+	if (!is_preloaded())
+		call->n_entries =
+			ta_late_list_entries((struct attach_entry *)(uintptr_t)call->entries);
+	return 0;
 }
 
 static long unbind(struct attach_call *call)
@@ -130,7 +141,7 @@ void memsight_1_attach(struct attach_call *call)
 {
 	static long (*const steps[])(struct attach_call *) = {
 		[ATTACH_BEGIN] = begin, [ATTACH_COMMIT] = commit, [ATTACH_UNBIND] = unbind,
-		[ATTACH_END] = end,	[ATTACH_HEADS] = heads,
+		[ATTACH_END] = end,	[ATTACH_HEADS] = heads,	  [ATTACH_ENTRIES] = entries,
 	};
 
 	if (call->magic != ATTACH_MAGIC || call->version != RING_VERSION ||

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 
 #include "common/cleanup.h"
 #include "common/io.h"
+#include "runner/attach/attach-internal.h"
 #include "runner/attach/crowd.h"
 #include "runner/attach/filters.h"
 #include "runner/attach/modules.h"
@@ -23,43 +23,7 @@
 #include "schemas/ring.h"
 
 #define STACK_BYTES  (512u << 10)
-#define ARENA_BYTES  (256u << 10) /* at its start: what calls are given, and give */
-#define MAX_TEXT     4096u
-#define MOST_HEADS   ((ARENA_BYTES - MAX_TEXT) / sizeof(struct attach_head))
-#define STEP_NS	     UINT64_C(60000000000) /* a call that takes longer hangs */
-#define STUCK_NS     UINT64_C(100000000) /* one that may wait for a thread that stands */
 #define PRIVATE_OPEN 0x80000000u /* __RTLD_DLOPEN of __libc_dlopen_mode */
-
-/* Everything that an entry holds. */
-struct entry {
-	const struct attach_order *order;
-	struct attach_outcome *outcome;
-	pid_t pid;
-	struct remote_modules modules;
-	struct remote_place place;
-	struct safety *safety;
-	struct crowd crowd;
-	struct remote_thread guest;
-	struct remote_loan loan;
-	bool has_loan;
-	uintptr_t function; /* the library's entry */
-	struct filters filters;
-	struct heap_walk walk;
-	struct attach_head heads[MOST_HEADS]; /* of its chunks, as they come */
-	bool has_failed; /* to read them */
-};
-
-__attribute__((format(printf, 3, 4))) static int fail(struct entry *entry, int error,
-						      const char *format, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(entry->outcome->message, sizeof(entry->outcome->message), format, arguments);
-	va_end(arguments);
-	entry->outcome->error = error;
-	return error;
-}
 
 static int fail_crowd(struct entry *entry, int error)
 {
@@ -70,16 +34,16 @@ static int fail_crowd(struct entry *entry, int error)
 		return entry->outcome->error = error;
 	}
 	if (error == -ESRCH)
-		return fail(entry, error, "process %d has ended", (int)entry->pid);
+		return entry_fail(entry, error, "process %d has ended", (int)entry->pid);
 	if (error != -ETIMEDOUT)
-		return fail(entry, error, "cannot stop process %d: %s", (int)entry->pid,
-			    strerror(-error));
-	return fail(entry, error,
-		    "thread %d of process %d was %s for too long: nothing was changed; "
-		    "--timeout gives it more time",
-		    (int)crowd->culprit, (int)entry->pid,
-		    crowd->verdict == SAFETY_GOOD ? "in the kernel (state D)"
-						  : safety_text(crowd->verdict));
+		return entry_fail(entry, error, "cannot stop process %d: %s", (int)entry->pid,
+				  strerror(-error));
+	return entry_fail(entry, error,
+			  "thread %d of process %d was %s for too long: nothing was changed; "
+			  "--timeout gives it more time",
+			  (int)crowd->culprit, (int)entry->pid,
+			  crowd->verdict == SAFETY_GOOD ? "in the kernel (state D)"
+							: safety_text(crowd->verdict));
 }
 
 /* ---- Looking at it ---- */
@@ -160,8 +124,8 @@ static int look(struct entry *entry)
 		attach_explain(entry->pid, r, entry->outcome->message);
 		return entry->outcome->error = r;
 	}
-	return r < 0 ? fail(entry, r, "process %d has no C library that could be used: %s",
-			    (int)entry->pid, strerror(-r))
+	return r < 0 ? entry_fail(entry, r, "process %d has no C library that could be used: %s",
+				  (int)entry->pid, strerror(-r))
 		     : 0;
 }
 
@@ -185,33 +149,7 @@ bool attach_has_library(pid_t pid)
 	return has;
 }
 
-/* ---- Calls in the guest ---- */
-
-/*
- * Call a function, and wait for it. While all others stand it may wait for a lock that one of them
- * has, though none was seen where that could be: then they run on, and the crowd is empty. One that
- * is only slow is waited for.
- */
-static int call(struct entry *entry, uintptr_t function, const uint64_t arguments[6],
-		uint64_t *ret_result)
-{
-	uint64_t until_ns = remote_now_ns() + STEP_NS;
-	int r = remote_call_begin(&entry->loan, function, arguments);
-
-	if (r < 0)
-		return r;
-	while ((r = remote_call_end(&entry->loan, remote_now_ns() + STUCK_NS, ret_result)) ==
-		       -ETIMEDOUT &&
-	       remote_now_ns() < until_ns)
-		if (remote_call_waits(&entry->loan))
-			crowd_release(&entry->crowd);
-	if (r == -ETIMEDOUT) {
-		/* It holds who knows what: it is broken off only since it would never end. */
-		remote_call_break(&entry->loan);
-		r = -EDEADLK;
-	}
-	return r;
-}
+/* ---- The guest ---- */
 
 static int borrow(struct entry *entry)
 {
@@ -219,12 +157,13 @@ static int borrow(struct entry *entry)
 
 	entry->has_loan = true;
 	if (r == -ENOMEM)
-		return fail(entry, r,
-			    "process %d has no room for a stack of %u KiB (ulimit -v, or too many "
-			    "mappings)",
-			    (int)entry->pid, STACK_BYTES / 1024);
-	return r < 0 ? fail(entry, r, "cannot use thread %d: %s", (int)entry->guest.tid,
-			    strerror(-r))
+		return entry_fail(
+			entry, r,
+			"process %d has no room for a stack of %u KiB (ulimit -v, or too many "
+			"mappings)",
+			(int)entry->pid, STACK_BYTES / 1024);
+	return r < 0 ? entry_fail(entry, r, "cannot use thread %d: %s", (int)entry->guest.tid,
+				  strerror(-r))
 		     : 0;
 }
 
@@ -250,8 +189,8 @@ static bool change_action(struct entry *entry, const struct action *fresh, struc
 	uintptr_t function = function_in(&entry->modules, "sigaction");
 
 	return function && (!fresh || remote_write(entry->pid, at, fresh, sizeof(*fresh)) == 0) &&
-	       call(entry, function, (const uint64_t[6]){ SIGTRAP, fresh ? at : 0, old_at },
-		    &unused) == 0 &&
+	       entry_call(entry, function, (const uint64_t[6]){ SIGTRAP, fresh ? at : 0, old_at },
+			  &unused) == 0 &&
 	       entry->loan.failed_call < 0 &&
 	       remote_read(entry->pid, old_at, ret_old, sizeof(*ret_old)) == 0;
 }
@@ -368,7 +307,8 @@ static int open_by_path(struct entry *entry, const char *path)
 		return -ENOSYS;
 	r = remote_write(entry->pid, entry->loan.stack, path, strlen(path) + 1);
 	if (r == 0)
-		r = call(entry, function, (const uint64_t[6]){ entry->loan.stack, mode }, &unused);
+		r = entry_call(entry, function, (const uint64_t[6]){ entry->loan.stack, mode },
+			       &unused);
 	return r < 0 ? r : find_anew(entry);
 }
 
@@ -407,20 +347,21 @@ static int open_by_memory(struct entry *entry)
 	if (r == 0 && (!make || !close))
 		r = -ENOSYS;
 	if (r == 0 && !filters_allow_memory_files(&entry->filters))
-		return fail(
+		return entry_fail(
 			entry, -EPERM,
 			"process %d has a seccomp filter that forbids memfd_create, by which the "
 			"recording library would get in: make %s readable there",
 			(int)entry->pid, entry->order->library);
 	if (r == 0)
-		r = call(entry, make, (const uint64_t[6]){ entry->loan.stack, MFD_CLOEXEC }, &fd);
+		r = entry_call(entry, make, (const uint64_t[6]){ entry->loan.stack, MFD_CLOEXEC },
+			       &fd);
 	if (r < 0 || (int)fd < 0)
 		return r < 0 ? r : (int)fd;
 	r = copy_library(entry, (int)fd);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", (int)fd);
 	if (r == 0)
 		r = open_by_path(entry, path);
-	call(entry, close, (const uint64_t[6]){ fd }, &unused);
+	entry_call(entry, close, (const uint64_t[6]){ fd }, &unused);
 	return r;
 }
 
@@ -435,78 +376,17 @@ static int load(struct entry *entry)
 	if (r == -ENOENT)
 		r = open_by_memory(entry);
 	if (r == -ENOENT)
-		return fail(entry, -ELIBACC,
-			    "process %d cannot load the recording library; `LD_PRELOAD=%s true' "
-			    "in its place may say why",
-			    (int)entry->pid, entry->order->library);
-	return r < 0 ? fail(entry, r, "cannot load the recording library into process %d: %s",
-			    (int)entry->pid, strerror(-r))
+		return entry_fail(
+			entry, -ELIBACC,
+			"process %d cannot load the recording library; `LD_PRELOAD=%s true' "
+			"in its place may say why",
+			(int)entry->pid, entry->order->library);
+	return r < 0 ? entry_fail(entry, r, "cannot load the recording library into process %d: %s",
+				  (int)entry->pid, strerror(-r))
 		     : 0;
 }
 
 /* ---- The library's part ---- */
-
-/* Is something of it another one than ours: "mnt", "net" ... */
-static bool is_other_namespace(pid_t pid, const char *name)
-{
-	char path[64];
-	struct stat ours, theirs;
-
-	snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)pid, name);
-	if (stat(path, &theirs) < 0)
-		return false;
-	snprintf(path, sizeof(path), "/proc/self/ns/%s", name);
-	return stat(path, &ours) == 0 && ours.st_ino != theirs.st_ino;
-}
-
-static void explain_step(struct entry *entry, int error)
-{
-	static const struct {
-		int error;
-		const char *text;
-	} texts[] = {
-		{ -ENOTCONN, "is not being recorded: there is nothing to take back" },
-		{ -EBUSY, "is being recorded already; `memsight detach PID' ends that" },
-		{ -EPROTO, "has the recording library of another version of memsight: it must be "
-			   "started anew" },
-		{ -ENOMEM, "has no address space for the shared memory (ulimit -v)" },
-		{ -ECONNREFUSED, "was refused by the recorder" },
-		{ -EACCES, "cannot reach the recorder's socket" },
-		{ -ENOENT, "cannot reach the recorder's socket (another mount namespace)" },
-		{ -EDEADLK, "does not come back from a call of ours" },
-		{ -EFAULT, "had a fault in a call of ours; it goes on as it was" },
-	};
-	const char *text = NULL;
-
-	if (error == -ECONNREFUSED && is_other_namespace(entry->pid, "net"))
-		text = "is in a container with a network of its own, from which it does not reach "
-		       "the recorder: run memsight in there";
-	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts) && !text; i++)
-		if (texts[i].error == error)
-			text = texts[i].text;
-	fail(entry, error, "process %d %s%s", (int)entry->pid,
-	     text ? text : "cannot be recorded: ", text ? "" : strerror(-error));
-}
-
-/* The library is from here on asked through the arena at the start of the guest's stack. */
-static int step(struct entry *entry, struct attach_call *request)
-{
-	uint64_t at = entry->loan.stack, unused;
-	int r;
-
-	request->magic = ATTACH_MAGIC;
-	request->version = RING_VERSION;
-	r = remote_write(entry->pid, at, request, sizeof(*request));
-	if (r == 0)
-		r = call(entry, entry->function, (const uint64_t[6]){ at }, &unused);
-	if (r == 0)
-		r = remote_read(entry->pid, at, request, sizeof(*request));
-	if (r == 0)
-		r = request->result;
-	if (r < 0)
-		explain_step(entry, r);
-	return r;
-}
 
 static int begin(struct entry *entry)
 {
@@ -519,10 +399,10 @@ static int begin(struct entry *entry)
 			     entry->filters.n_words * sizeof(*entry->filters.words));
 
 	if (r < 0)
-		return fail(entry, r, "cannot write to process %d: %s", (int)entry->pid,
-			    strerror(-r));
+		return entry_fail(entry, r, "cannot write to process %d: %s", (int)entry->pid,
+				  strerror(-r));
 	snprintf(request.socket, sizeof(request.socket), "%s", entry->order->socket);
-	return step(entry, &request);
+	return entry_step(entry, &request);
 }
 
 /* Thread pointers of all that stand, the first thread's first; NULL without memory. */
@@ -568,8 +448,12 @@ static int end(struct entry *entry)
 {
 	struct attach_call request = { .step = ATTACH_UNBIND };
 	bool were_standing = entry->crowd.n > 0;
-	int r = step(entry, &request);
+	int r = entry_take_back_jumps(entry);
 
+	if (r < 0)
+		return entry_fail(entry, r, "cannot write the code of process %d: %s",
+				  (int)entry->pid, strerror(-r));
+	r = entry_step(entry, &request);
 	entry->outcome->n_slots = request.n_slots;
 	if (r == 0 && were_standing && entry->crowd.n == 0)
 		r = stop_all(entry, remote_now_ns() + entry->order->timeout_ns);
@@ -578,19 +462,28 @@ static int end(struct entry *entry)
 	request.step = ATTACH_END;
 	r = tell_threads(entry, &request);
 	if (r < 0)
-		return fail(entry, r, "process %d has too many threads: %s", (int)entry->pid,
-			    strerror(-r));
-	return step(entry, &request);
+		return entry_fail(entry, r, "process %d has too many threads: %s", (int)entry->pid,
+				  strerror(-r));
+	return entry_step(entry, &request);
 }
 
 static int commit(struct entry *entry)
 {
-	struct attach_call request = { .step = ATTACH_COMMIT };
-	int r = step(entry, &request);
+	struct attach_call request = {
+		.step = ATTACH_COMMIT,
+		.entries = entry->loan.stack + MAX_TEXT,
+		.n_entries = entry->entries.n,
+	};
+	int r = remote_write(entry->pid, request.entries, entry->entries.items,
+			     entry->entries.n * sizeof(*entry->entries.items));
 
-	entry->outcome->n_slots = request.n_slots;
 	if (r == 0)
+		r = entry_step(entry, &request);
+	entry->outcome->n_slots = request.n_slots;
+	if (r == 0) {
+		entry_write_jumps(entry);
 		return 0;
+	}
 	/* What it has begun is ended, and the reason stays that of the commit. */
 	struct attach_outcome why = *entry->outcome;
 
@@ -613,7 +506,7 @@ static int read_heads(void *user, uint64_t first, uint64_t end,
 		.heads = entry->loan.stack + MAX_TEXT,
 		.most_heads = MOST_HEADS,
 	};
-	int r = entry->has_failed ? -EFAULT : step(entry, &request);
+	int r = entry->has_failed ? -EFAULT : entry_step(entry, &request);
 
 	if (r == 0 && request.n_heads > MOST_HEADS)
 		r = -EPROTO;
@@ -676,21 +569,22 @@ static int check_filters(struct entry *entry)
 	const char *name = r == 0 ? filters_forbidden(&entry->filters) : NULL;
 
 	if (r < 0)
-		return fail(entry, r,
-			    "process %d has a seccomp filter that cannot be read: %s (it takes "
-			    "CAP_SYS_ADMIN outside of containers)",
-			    (int)entry->pid, strerror(-r));
+		return entry_fail(
+			entry, r,
+			"process %d has a seccomp filter that cannot be read: %s (it takes "
+			"CAP_SYS_ADMIN outside of containers)",
+			(int)entry->pid, strerror(-r));
 	if (!filters_allow_restart(&entry->filters))
 		remote_begin_again(&entry->guest);
 	if (name)
-		return fail(
+		return entry_fail(
 			entry, -EPERM,
 			"process %d has a seccomp filter that forbids %s, which attaching needs: "
 			"permit it, or start it by `memsight record'",
 			(int)entry->pid, name);
 	if (entry->filters.n_words * sizeof(*entry->filters.words) > ARENA_BYTES - MAX_TEXT)
-		return fail(entry, -E2BIG, "process %d has too many seccomp filters (%u)",
-			    (int)entry->pid, entry->filters.n);
+		return entry_fail(entry, -E2BIG, "process %d has too many seccomp filters (%u)",
+				  (int)entry->pid, entry->filters.n);
 	entry->place.has_filter = !filters_allow_none(&entry->filters);
 	return 0;
 }
@@ -701,7 +595,7 @@ static int search_guest(struct entry *entry, uint64_t deadline_ns)
 				 &entry->guest);
 
 	if (r < 0 && entry->crowd.takes_no_timed && entry->crowd.verdict == SAFETY_GOOD)
-		return fail(
+		return entry_fail(
 			entry, r,
 			"all threads of process %d wait with a timeout, which its seccomp filter "
 			"lets nobody go on with: --timeout gives it more time",
@@ -725,8 +619,9 @@ static int find_guest(struct entry *entry, uint64_t deadline_ns)
 	if (r < 0)
 		return r;
 	if (entry->order->started && attach_started(entry->pid) != entry->order->started)
-		return fail(entry, -ESRCH, "process %d has ended; another one has its number now",
-			    (int)entry->pid);
+		return entry_fail(entry, -ESRCH,
+				  "process %d has ended; another one has its number now",
+				  (int)entry->pid);
 	return borrow(entry);
 }
 
@@ -737,8 +632,8 @@ static int know_library(struct entry *entry)
 	int r = safety_create(&entry->modules, entry->place.return_at, &safety);
 
 	if (r < 0)
-		return fail(entry, r, "cannot look at process %d: %s", (int)entry->pid,
-			    strerror(-r));
+		return entry_fail(entry, r, "cannot look at process %d: %s", (int)entry->pid,
+				  strerror(-r));
 	safety_destroy(entry->safety);
 	entry->safety = safety;
 	return 0;
@@ -751,6 +646,8 @@ static void let_go(struct entry *entry)
 
 	crowd_release(&entry->crowd);
 	entry->outcome->stood_ns = remote_now_ns() - began_ns;
+	if (entry->outcome->n_entries == 0)
+		entry_unmap_pages(entry);
 	give_back(entry);
 	remote_release(&entry->guest);
 }
@@ -768,18 +665,21 @@ static int go_in(struct entry *entry)
 		r = begin(entry);
 	if (r < 0)
 		return r;
+	entry_prepare_jumps(entry);
 	r = stop_all(entry, remote_now_ns() + entry->order->timeout_ns);
 	if (r < 0) {
 		/* Nothing is hooked: no other thread can have met us. */
 		struct attach_outcome why = *entry->outcome;
 
 		end(entry);
+		entry_unmap_pages(entry);
 		*entry->outcome = why;
 		return r;
 	}
 	walk_heap(entry);
 	r = commit(entry);
 	let_go(entry);
+	memcpy(entry->outcome->entries_why, entry->entries.why, sizeof(entry->entries.why));
 	if (r == 0)
 		hand_over_blocks(entry);
 	return r;
@@ -791,7 +691,9 @@ static int go_out(struct entry *entry)
 	int r = find_guest(entry, deadline_ns);
 
 	if (r == 0 && (r = find_function(entry)) < 0)
-		fail(entry, r, "memsight is not attached to process %d", (int)entry->pid);
+		entry_fail(entry, r, "memsight is not attached to process %d", (int)entry->pid);
+	if (r == 0)
+		r = entry_find_jumps(entry);
 	if (r == 0)
 		r = stop_all(entry, remote_now_ns() + entry->order->timeout_ns);
 	if (r < 0)

@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "runner/attach/entries.h"
 #include "runner/attach/heap-walk.h"
 
 #define ATTACH_MESSAGE_BYTES 512
@@ -34,6 +35,8 @@ struct attach_outcome {
 	uint64_t stood_ns; /* how long all threads stood */
 	uint32_t n_threads;
 	uint32_t n_slots; /* places that lead to us now, or did */
+	uint32_t n_entries; /* functions of the allocator whose entries lead to us */
+	char entries_why[ENTRIES_WHY_BYTES]; /* why those of malloc do not; "": they do */
 	/* order.wants_blocks: */
 	int blocks_fd; /* a file of struct heap_block, for the caller to close; -1: none */
 	uint64_t n_blocks;

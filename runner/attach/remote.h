@@ -114,6 +114,12 @@ int remote_read(pid_t pid, uintptr_t from, void *to, size_t n_bytes);
 int remote_write(pid_t pid, uintptr_t to, const void *from, size_t n_bytes);
 
 /*
+ * Write code: also where nobody may write, as ptrace can. By a thread that is ours and stands;
+ * words of 8 bytes, each at once. 0 or a negative errno; what comes before it is written then.
+ */
+int remote_poke(pid_t tid, uintptr_t to, const void *from, size_t n_bytes);
+
+/*
  * Take a standing thread on loan: its registers of all kinds and its signals are put aside, and it
  * gets a stack of so many bytes for our calls. Until remote_give_back(), which must follow in any
  * case, it can be made to call. 0 or a negative errno: -ENOMEM, it has no room for the stack.

@@ -245,6 +245,17 @@ int safety_create(const struct remote_modules *modules, uintptr_t handler_return
 	return 0;
 }
 
+void safety_add_ours(struct safety *safety, struct module_range range)
+{
+	add(safety, range, SAFETY_IN_US);
+}
+
+struct module_range safety_malloc(const struct safety *safety)
+{
+	/* The first thing that add_libc() adds. */
+	return safety->unsafe[0].range;
+}
+
 struct safety *safety_destroy(struct safety *safety)
 {
 	if (!safety)

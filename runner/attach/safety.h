@@ -23,6 +23,12 @@ int safety_create(const struct remote_modules *modules, uintptr_t handler_return
 		  struct safety **ret_safety);
 struct safety *safety_destroy(struct safety *safety);
 
+/* Code of ours outside of our library. */
+void safety_add_ours(struct safety *safety, struct module_range range);
+
+/* All code of glibc's malloc; start 0: it could not be found. */
+struct module_range safety_malloc(const struct safety *safety);
+
 enum safety_verdict {
 	SAFETY_GOOD,
 	SAFETY_IN_MALLOC, /* or another allocator */

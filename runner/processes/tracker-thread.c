@@ -258,10 +258,10 @@ void tracker_store_before(struct tracker *tracker, pid_t pid, const struct heap_
 	store_thread_end(tracker->writer, thread_id, start.ticks + 1);
 }
 
-void tracker_lose_before(struct tracker *tracker, pid_t pid, const char *why)
+static void lose(struct tracker *tracker, pid_t pid, const char *what, const char *why)
 {
 	const struct image *image = images_find(&tracker->images, pid);
-	char reason[HEAP_WHY_BYTES + 64];
+	char reason[HEAP_WHY_BYTES + 160];
 	const struct store_loss loss = {
 		.process_id = image ? image->id : 0,
 		.count = 1,
@@ -269,8 +269,20 @@ void tracker_lose_before(struct tracker *tracker, pid_t pid, const char *why)
 		.reason = reason,
 	};
 
-	snprintf(reason, sizeof(reason), "blocks from before the attach are not all known: %s",
-		 why);
+	snprintf(reason, sizeof(reason), "%s: %s", what, why);
 	store_loss(tracker->writer, &loss);
 	tracker->n_losses++;
+}
+
+void tracker_lose_before(struct tracker *tracker, pid_t pid, const char *why)
+{
+	lose(tracker, pid, "blocks from before the attach are not all known", why);
+}
+
+void tracker_lose_pointers(struct tracker *tracker, pid_t pid, const char *why)
+{
+	lose(tracker, pid,
+	     "calls of malloc and free through pointers from before the attach, and within one "
+	     "file, are not seen",
+	     why);
 }

@@ -86,6 +86,9 @@ void tracker_store_before(struct tracker *tracker, pid_t pid, const struct heap_
 			  size_t n);
 void tracker_lose_before(struct tracker *tracker, pid_t pid, const char *why);
 
+/* Its allocator's functions are seen through tables only. */
+void tracker_lose_pointers(struct tracker *tracker, pid_t pid, const char *why);
+
 /* A program that says hello. */
 struct tracker_visit {
 	struct recording_greeting greeting;

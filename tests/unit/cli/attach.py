@@ -16,6 +16,7 @@ CYCLES = int(sys.argv[5])
 WAIT_S, WAITED_S = 6, 3.5
 checks = whole.Checks()
 N_OLD, OLD_BYTES = 100, 777
+POINTED_BYTES, CACHED_BYTES, N_CACHED = 6543, 5, 6
 N_OWN_STORES, N_OTHERS_STORES = 500, 300
 N_MARKED, N_FREED, MARK_BYTES, N_LOADED, LOADED_BYTES = 1000, 400, 4321, 1000, 5432
 
@@ -136,6 +137,48 @@ def check_counts(folder):
                 f"{still_there(database, MARK_BYTES)} blocks are left")
     check_old(database)
     checks.that(victim.ask("mark") == "marked", "no mark behind the detach")
+    victim.end()
+
+
+def check_pointers(folder):
+    """Calls through pointers that were taken before come to us; the code is as it was then."""
+    victim = Victim(is_calm=True)
+    code = victim.ask("code")
+    for _ in range(2):
+        attached = Attached(victim, folder)
+        inside = victim.ask("code")
+        checks.that(victim.ask("point") == "pointed", "no use of pointers")
+        checks.that(attached.leave() == 0, f"status: {attached.rest}")
+        checks.that(victim.ask("code") == code, "code was changed")
+        database = attached.database()
+        lost = [reason for source, reason in database.losses() if source == "attach"]
+        if inside == code:
+            print("not measured: entries are not redirected", lost)
+            checks.that(any("through pointers" in reason for reason in lost), f"losses: {lost}")
+            break
+        n = of_size(database, POINTED_BYTES)
+        checks.that(n == N_MARKED, f"{n} of {N_MARKED} blocks by a pointer")
+        n = still_there(database, POINTED_BYTES)
+        checks.that(n == N_MARKED - N_FREED, f"{n} blocks by a pointer are left")
+        rows = database.ask("SELECT count(*), count(freed_ns) FROM allocation WHERE size = ?",
+                            CACHED_BYTES)
+        checks.that(rows == [(N_CACHED, N_CACHED)], f"blocks of a thread that ended: {rows}")
+        n = database.one("SELECT value FROM total WHERE name = 'before_trace_frees'")
+        checks.that(n == 0 or lost, f"{n} frees of blocks that nobody knows")
+        n = int(database.one("SELECT value FROM fact WHERE key = 'memsight.attach.entries'"))
+        checks.that(n >= 4, f"{n} entries")
+
+    attached = Attached(victim, tempfile.mkdtemp(dir=folder))
+    with open(f"/proc/{attached.process.pid}/task/{attached.process.pid}/children",
+              encoding="ascii") as file:
+        children = file.read().split()
+    for pid in [*map(int, children), attached.process.pid]:
+        os.kill(pid, signal.SIGKILL)
+    attached.wait()
+    checks.that(victim.ask("point") == "pointed", "no use of pointers behind a kill")
+    outcome = whole.Outcome([MEMSIGHT, "detach", str(victim.pid), "--timeout", "20s"])
+    checks.that(outcome.status == 0, f"behind a kill: {outcome.messages}")
+    checks.that(victim.ask("code") == code, "code is changed behind a kill")
     victim.end()
 
 
@@ -506,6 +549,7 @@ def main():
             checks.that(False, attached.first + attached.rest)
         victim.end()
         check_counts(folder)
+        check_pointers(folder)
         check_samples(folder)
         check_pages(folder)
         check_watch(folder)

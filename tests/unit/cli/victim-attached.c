@@ -1,6 +1,8 @@
 /*
  * A program to be attached to. Threads churn, others wait in the kernel. On the word "mark" on its
  * standard input it makes 1,000 blocks of 4,321 bytes, gives 400 of them back, and says so; on
+ * "point" it does that with 6,543 bytes by pointers to malloc and free that it has had from its
+ * start, and then by a thread that ends; on "code" it shows how malloc and free begin; on
  * "old" it gives 100 blocks back that it made at its start; on "load FILE" it opens a library; on
  * "watch" the first thread stores 500 times to `watched`, then one that naps 300 times; from "calm"
  * on the churn rests for most of the time; on "end" it looks whether what the threads have
@@ -35,9 +37,12 @@
 #define MARK_BYTES 4321
 #define N_OLD	   100
 #define OLD_BYTES  777
-#define N_OWN	   500
-#define N_OTHERS   300
-#define MAX_CODE   256
+
+#define POINTED_BYTES 6543
+#define CACHED_BYTES  5 /* the others have 8 at least */
+#define N_OWN	      500
+#define N_OTHERS      300
+#define MAX_CODE      256
 
 static atomic_bool is_over, is_calm;
 static atomic_int n_wrong;
@@ -190,6 +195,49 @@ static void mark(void)
 	printf("marked\n");
 }
 
+/* No table is asked where these lead to. */
+static void *(*volatile early_malloc)(size_t n_bytes);
+static void (*volatile early_free)(void *block);
+
+/* What an ending thread has in its cache of free blocks libc itself gives back to the heap. */
+static void *keep_in_cache(void *unused)
+{
+	void *blocks[6];
+
+	for (int i = 0; i < 6; i++)
+		blocks[i] = early_malloc(CACHED_BYTES);
+	for (int i = 0; i < 6; i++)
+		early_free(blocks[i]);
+	return unused;
+}
+
+static void use_pointers(void)
+{
+	static void *blocks[N_MARKED];
+	pthread_t thread;
+
+	for (int i = 0; i < N_MARKED; i++)
+		blocks[i] = early_malloc(POINTED_BYTES);
+	for (int i = 0; i < N_FREED; i++)
+		early_free(blocks[i]);
+	pthread_create(&thread, NULL, keep_in_cache, NULL);
+	pthread_join(thread, NULL);
+	printf("pointed\n");
+}
+
+static void show_code(void)
+{
+	const unsigned char *code[2];
+	void *(*plain_make)(size_t) = early_malloc;
+	void (*plain_give)(void *) = early_free;
+
+	memcpy(&code[0], &plain_make, sizeof(code[0]));
+	memcpy(&code[1], &plain_give, sizeof(code[1]));
+	for (int i = 0; i < 32; i++)
+		printf("%02x", code[i / 16][i % 16]);
+	printf("\n");
+}
+
 static void use_watched(void)
 {
 	store_watched(N_OWN);
@@ -268,6 +316,10 @@ static void obey(void *old[N_OLD])
 			open_library(line + 5);
 		else if (strcmp(line, "old") == 0)
 			give_back(old);
+		else if (strcmp(line, "point") == 0)
+			use_pointers();
+		else if (strcmp(line, "code") == 0)
+			show_code();
 		else if (strcmp(line, "watch") == 0)
 			use_watched();
 		else if (strcmp(line, "calm") == 0)
@@ -297,6 +349,8 @@ int main(int argc, char **argv)
 	void *old[N_OLD];
 	sigset_t set;
 
+	early_malloc = malloc;
+	early_free = free;
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR2);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
