@@ -7,9 +7,9 @@ the program. Then --source pages: what it says of a program in phases against th
 valgrind's lackey sees each phase touch and write, and how much slower a program of 4 GiB is under a
 budget of 1 %. Then what --unused calls proven of NPB's cg, is and mg, whose memory is all used.
 Arguments: memsight, page-phases, pairs, dump-writes, and which parts, all without: sums, look,
-lackey, hot, huge, cost, npb. PHASE_MS: how long a phase is. HOT_PAIRS, STEERED_S: pairs of
-stretches, and s under the budget, of hot and huge. NPB: a folder with the sources
-(github.com/benchmark-subsetting/NPB3.0-omp-C), of which a copy is built.
+lackey, hot, huge, cost, npb. PHASE_MS: how long a phase is. HOT_PAIRS, STRETCH_MS, STEERED_S: pairs
+of stretches, how long one is, and s under the budget, of hot and huge. NPB: a folder with the
+sources (github.com/benchmark-subsetting/NPB3.0-omp-C), of which a copy is built.
 
 Bars: the sum within 1 % of VmRSS at every look, 5 ms for 1 GiB, 1 % of the program's CPU time. Of
 touched and written pages none is missed, and at most 0.1 % are too many; 1 % of the program's
@@ -55,7 +55,8 @@ PHASED = os.environ.get("PHASED", "mixed sort list matrix hash stencil").split()
 HOT_PAIRS = int(os.environ.get("HOT_PAIRS", "200"))
 STEERED_S = float(os.environ.get("STEERED_S", "60"))
 HOT_MIB = os.environ.get("HOT_MIB", "4096")
-STRETCH_MS = {"hot": "400", "huge": "150"}
+STRETCH_MS = {how: os.environ.get("STRETCH_MS", ms)
+              for how, ms in {"hot": "400", "huge": "60"}.items()}
 JAVA = "var l = new ArrayList<byte[]>(); for (int i = 0; i < 4000; i++) l.add(new byte[20000]);\n"
 
 
@@ -88,8 +89,8 @@ def sums(memsight, folder):
         record(memsight, trace, ["--pages", "50ms", "-s", "none"], command,
                JAVA if name == "java" else None)
         # Beside load a look may be interrupted, and memory come and go between its two VmRSS.
-        off = ("max(0, resident - hugetlb - max(rss, rss_after), min(rss, rss_after) - resident +"
-               " hugetlb) * 1.0 / rss")
+        off = ("max(0, resident - uncounted - max(rss, rss_after), min(rss, rss_after) - resident +"
+               " uncounted) * 1.0 / rss")
         rows = ask(memsight, trace, f"SELECT count(*), max(rss) >> 20, max({off}), sum({off} >"
                    " 0.01), (SELECT (end_ns - time_ns) / 1000000 FROM page_snapshot WHERE rss >"
                    f" 1000000 ORDER BY {off} DESC LIMIT 1) FROM page_snapshot WHERE rss > 1000000")

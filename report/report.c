@@ -387,11 +387,12 @@ const struct report reports[] = {
 			" over the windows of the bytes that were touched, at least and at most"
 			" (which pages of a mapping were touched is not known, so those of several"
 			" intervals may be the same or not); highest: of all windows; seen: of the"
-			" time, between intervals a touch may be missed",
+			" time, between intervals a touch may be missed; nodes: mean of what was"
+			" touched on each NUMA node, on hosts with several",
 		.foot_sql = report_working_set_foot_sql,
 		.sql = report_working_set_sql,
 		KINDS(TABLE_DURATION, TABLE_COUNT, TABLE_BYTES, TABLE_BYTES, TABLE_BYTES,
-		      TABLE_BYTES, TABLE_BYTES, TABLE_PERCENT, TABLE_PLAIN),
+		      TABLE_BYTES, TABLE_BYTES, TABLE_PERCENT, TABLE_PLAIN, TABLE_PLAIN),
 	},
 	{
 		.name = "working-set-curve",

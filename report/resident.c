@@ -12,7 +12,7 @@
 /* clang-format off */
 #define SHOWN \
 	"WITH shown AS (SELECT page_snapshot.id AS id, max(resident) AS resident, rss, rss_after," \
-	" time_ns, reason, heap_pages, half_empty, nearly_empty, hugetlb, most_rss, process_id," \
+	" time_ns, reason, heap_pages, half_empty, nearly_empty, uncounted, most_rss, process_id," \
 	" pss, pid FROM page_snapshot JOIN process ON process.id = process_id" \
 	" WHERE page_snapshot.run_id = :run AND has_parts GROUP BY process_id)"
 
@@ -50,22 +50,25 @@ const char report_resident_sql[] = SHOWN
 
 /* The kernel may have found more or less while the look went on: that is no difference. */
 #define DIFFERENCE \
-	"max(0, resident - hugetlb - max(rss, rss_after), min(rss, rss_after) - resident + hugetlb)"
+	"max(0, resident - uncounted - max(rss, rss_after), min(rss, rss_after) - resident +" \
+	" uncounted)"
 
 const char report_resident_foot_sql[] = SHOWN
 	" SELECT 'process ' || pid || ' at ' || duration_text(time_ns) || CASE reason WHEN 'end'"
 	" THEN ', its end' WHEN 'tick' THEN '' ELSE ', a peak' END || ': ' ||"
 	" bytes_text(resident) || ' found resident, VmRSS ' || bytes_text(rss) || ', difference '"
 	" || bytes_text(" DIFFERENCE ") || printf(' (%.1f %%)', 100.0 * " DIFFERENCE
-	" / max(rss, 1)) || CASE WHEN own <= 1.01 * pss THEN ', Pss ' ||"
+	" / max(rss, 1)) || CASE WHEN uncounted > 0 THEN ', beside VmRSS ' || bytes_text(uncounted)"
+	" || ' of huge pages of hugetlbfs, persistent memory or devices' ELSE '' END ||"
+	" CASE WHEN own <= 1.01 * pss THEN ', Pss ' ||"
 	" bytes_text(pss) || ': ' || bytes_text(min(own, pss)) || ' in pages of its own, ' ||"
-	" bytes_text(max(0, pss - own)) || ' its part of ' || bytes_text(resident - hugetlb -"
+	" bytes_text(max(0, pss - own)) || ' its part of ' || bytes_text(resident - uncounted -"
 	" own) || ' that others have, too' ELSE '' END ||"
 	" CASE WHEN heap_pages > 0 THEN printf('; of %,d pages with live blocks"
 	" %,d are less than half full, %,d less than a tenth', heap_pages, half_empty,"
 	" nearly_empty) ELSE '' END || CASE WHEN most_rss > rss + rss / 10 THEN '; it had '"
 	" || bytes_text(most_rss) || ' at most' ELSE '' END"
-	" FROM (SELECT *, resident - hugetlb - (SELECT coalesce(sum(shared), 0) FROM page_part"
+	" FROM (SELECT *, resident - uncounted - (SELECT coalesce(sum(shared), 0) FROM page_part"
 	" WHERE snapshot_id = shown.id) AS own"
 	" FROM shown ORDER BY resident DESC LIMIT 5)"
 	" UNION ALL SELECT printf('%d %s no look at the end: killed, replaced by exec, or ended"

@@ -550,7 +550,7 @@ static const char mapped_sql[] =
 /* The most that was ever found resident, of one process: what the kernel says may lag. */
 static const char most_rss_sql[] =
 	"SELECT max(rss) FROM (SELECT max(rss) AS rss FROM process_sample WHERE run_id = :run"
-	" UNION ALL SELECT max(resident - hugetlb) FROM page_snapshot WHERE run_id = :run)";
+	" UNION ALL SELECT max(resident - uncounted) FROM page_snapshot WHERE run_id = :run)";
 
 /* Live bytes are of blocks only: what the kernel had given is told beside them. */
 static void write_memory(FILE *out, sqlite3 *db, int64_t run)

@@ -37,13 +37,32 @@
 	"  seen_ns FROM mapping JOIN seen USING (ns, number, process)" \
 	"  WHERE ns = 0 OR seen_ns >= ns / 2 GROUP BY ns, number, process)"
 
-const char report_working_set_sql[] = WINDOWS
+/*
+ * What is touched of a mapping lies on the nodes that its resident pages lie on: at least what does
+ * not fit on the others, at most what is resident there. In the mean over all intervals.
+ */
+#define NODES \
+	", lying AS (SELECT page_run.process_id AS process, n_intervals, touched, resident," \
+	"  CAST(own.key AS INTEGER) AS node, own.value AS here, (SELECT sum(value) FROM" \
+	"  json_each(node_bytes)) AS told FROM page_run, json_each(node_bytes) AS own WHERE" \
+	"  run_id = :run)," \
+	" node AS (SELECT process, node, bytes_text(sum(n_intervals * max(0, touched -" \
+	"  (max(resident, told) - here))) / n) AS least, bytes_text(sum(n_intervals *" \
+	"  min(touched, here)) / n) AS most FROM lying JOIN (SELECT process_id AS process," \
+	"  count(*) AS n FROM page_interval WHERE run_id = :run GROUP BY 1) USING (process)" \
+	"  GROUP BY process, node HAVING sum(min(touched, here)) > 0 ORDER BY node)"
+
+const char report_working_set_sql[] = WINDOWS NODES
 	" SELECT CASE ns WHEN 0 THEN CAST(avg(seen_ns) AS INTEGER) ELSE ns END AS window,"
 	" count(*) AS windows, CAST(avg(least) AS INTEGER) AS least, CAST(avg(most) AS INTEGER) AS"
 	" most, max(least) AS highest_least, max(most) AS highest_most, max(resident) AS resident,"
-	" CASE ns WHEN 0 THEN 1.0 ELSE min(1.0, avg(seen_ns) / ns) END AS seen, pid AS process"
-	" FROM window JOIN process ON process.id = process"
-	" GROUP BY process, ns ORDER BY max(resident) OVER (PARTITION BY process) DESC, pid, ns"
+	" CASE ns WHEN 0 THEN 1.0 ELSE min(1.0, avg(seen_ns) / ns) END AS seen, pid AS process,"
+	" CASE ns WHEN 0 THEN (SELECT group_concat(node || ': ' || least || CASE WHEN least <> most"
+	" THEN ' to ' || most ELSE '' END, ', ') FROM node WHERE node.process = window.process)"
+	" END AS nodes"
+	" FROM window JOIN process ON process.id = window.process"
+	" GROUP BY window.process, ns ORDER BY max(resident) OVER (PARTITION BY window.process)"
+	" DESC, pid, ns"
 	" LIMIT :limit";
 
 /* The share of the time seen whose windows of one length had touched at most so much memory. */

@@ -19,6 +19,7 @@
 #include "runner/collector.h"
 #include "runner/processes/image-proc.h"
 #include "runner/processes/page-touches.h"
+#include "runner/processes/process-sampler.h"
 #include "runner/trace-records-write.h"
 
 #define VFORK_SHARE	  5 /* of a second: longer nobody needs from vfork to exec */
@@ -32,6 +33,7 @@
 #define FIRST_PART	  4u /* of a program's pages are thought to be in use: one in so many */
 #define USUAL_READ_NS	  20u /* for a page of another program's marks, to read or to clear, ... */
 #define LEAST_READ_NS	  UINT64_C(500000) /* ... and for its mappings */
+#define USUAL_NODE_NS	  35u /* for the NUMA node of a page */
 #define USUAL_WRITE_NS	  1000u /* where load hides what a first write costs, ... */
 #define USUAL_MARK_NS	  250u /* ... or a mark */
 /*
@@ -56,6 +58,7 @@ void collector_begin_touches(struct collector *collector)
 	if (options->budget)
 		samples_rate_parse_budget(options->budget, &touches->share.ppm);
 	touches->share.is_strict = options->budget != NULL;
+	touches->has_nodes = run_count_nodes() > 1;
 	touches->mark_ns = page_touches_mark_ns();
 	if (touches->mark_ns == 0)
 		touches->mark_ns = USUAL_MARK_NS;
@@ -220,9 +223,9 @@ static void say_forbidden(struct collector *collector, struct image *image, uint
 /* ---- Intervals ---- */
 
 /* Touches of the memory of which marks were cleared: not of another program that it has become. */
-static int read_interval(const struct image *image, struct page_touches *touches)
+static int read_interval(const struct image *image, bool with_nodes, struct page_touches *touches)
 {
-	int err = page_touches_read(image->pid, touches);
+	int err = page_touches_read(image->pid, with_nodes, touches);
 
 	if (image->touches.table < 0 || !image_memory_has_gone(image->touches.table))
 		return err;
@@ -346,7 +349,7 @@ static int begin_writes(struct collector *collector, struct image *image, uint64
 	    (share->is_strict &&
 	     page_budget_left_ns(&image->budget, share, &now) < image->touches.need_ns + read_ns))
 		return 0;
-	err = page_touches_read(image->pid, &touches);
+	err = page_touches_read(image->pid, false, &touches);
 	if (err == 0)
 		look_at_writes(collector, image, &touches, &written);
 	page_writes_look_finish(&written.look);
@@ -366,7 +369,8 @@ static void try_first(struct collector *collector, struct image *image)
 	uint64_t n_pages = small_pages(image), begin_ns = own_time();
 	int err;
 
-	own->read_ns = LEAST_READ_NS + n_pages * USUAL_READ_NS;
+	own->read_ns =
+		LEAST_READ_NS + n_pages * (USUAL_READ_NS + (shared->has_nodes ? USUAL_NODE_NS : 0));
 	if (shared->share.is_strict)
 		own->need_ns = 2 * own->read_ns + n_pages * shared->mark_ns / FIRST_PART;
 	if (!is_allowed(collector, image))
@@ -410,10 +414,11 @@ static void end_interval(struct collector *collector, struct image *image, bool 
 		.ticks = clock_ticks(collector->clock),
 		.process_id = image->id,
 		.page_bytes = (uint32_t)sysconf(_SC_PAGESIZE),
+		.has_nodes = shared->has_nodes,
 		.is_end = is_end,
 	};
 	uint64_t begin_ns = own_time(), cost_ns;
-	int err = read_interval(image, &touches);
+	int err = read_interval(image, shared->has_nodes, &touches);
 
 	own->read_ns = own_time() - begin_ns;
 	record.end_ticks = clock_ticks(collector->clock);

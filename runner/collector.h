@@ -35,6 +35,7 @@
 /* Of --source pages; runner/collector-touches.c. */
 struct collector_touches {
 	bool is_on;
+	bool has_nodes; /* of NUMA, of which this host has several */
 	bool has_warned;
 	uint64_t interval_ns;
 	uint64_t mark_ns; /* of a page, in the program; page_touches_mark_ns() */

@@ -122,7 +122,8 @@ CREATE TABLE page_snapshot (
     rss_after    INTEGER NOT NULL, -- [bytes] and behind it
     most_rss     INTEGER NOT NULL, -- [bytes] VmHWM: the most that had been resident by then
     swap         INTEGER NOT NULL, -- [bytes] VmSwap before it
-    hugetlb      INTEGER NOT NULL, -- [bytes] HugetlbPages: in `resident`, not in `rss`
+    uncounted    INTEGER NOT NULL, -- [bytes] in `resident` and not in `rss`: HugetlbPages, pages of
+                                   -- persistent memory (DAX), of devices
     resident     INTEGER NOT NULL, -- [bytes] found resident: the sum of its parts
     heap_pages   INTEGER NOT NULL, -- [pages] resident ones in which live blocks lay
     half_empty   INTEGER NOT NULL, -- [pages] of them, with live blocks in less than a half
@@ -195,7 +196,9 @@ CREATE TABLE page_run (
     end_ns      INTEGER NOT NULL, -- [ns] the last one ended
     n_intervals INTEGER NOT NULL, -- [intervals] with the same bytes
     resident    INTEGER NOT NULL, -- [bytes] in memory in each of them
-    touched     INTEGER NOT NULL  -- [bytes] of them, touched in each of them
+    touched     INTEGER NOT NULL, -- [bytes] of them, touched in each of them
+    node_bytes  TEXT              -- [bytes] of resident on each NUMA node, JSON {"0": bytes, ...};
+                                  -- NULL: one node
 );
 
 -- Touched pages of each call site. What is known is the sum of each mapping: so a site has a least
@@ -213,8 +216,10 @@ CREATE TABLE page_touch (
     resident    INTEGER NOT NULL, -- [bytes] of them that are certainly in memory
     least       INTEGER NOT NULL, -- [bytes] of these that were certainly touched
     most        INTEGER NOT NULL, -- [bytes] that can have been touched: the others were not
-    has_ended   INTEGER NOT NULL  -- [0 or 1] blocks of it ended in the interval, which is one then:
+    has_ended   INTEGER NOT NULL, -- [0 or 1] blocks of it ended in the interval, which is one then:
                                   -- how these were touched is not known
+    node_touched TEXT             -- [bytes] touched on each NUMA node, at least and at most, JSON
+                                  -- {"0": [least, most], ...}; NULL: one node
 );
 
 -- When each block of 64 KiB or more, and mapping of the program, was touched first and last, as

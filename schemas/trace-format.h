@@ -792,7 +792,7 @@ struct trace_pages {
 	uint64_t end_ticks;
 	uint64_t rss_bytes, rss_after_bytes; /* VmRSS before and behind it */
 	uint64_t swap_bytes; /* VmSwap before */
-	uint64_t hugetlb_bytes; /* HugetlbPages before: not in VmRSS, but pages are present */
+	uint64_t uncounted_bytes; /* present, and not in VmRSS: HugetlbPages, pages of devices */
 	uint64_t most_bytes; /* VmHWM: the most that was ever resident */
 	uint32_t process_id;
 	uint32_t number; /* of the snapshot in this file, from 1 */
@@ -822,8 +822,8 @@ struct trace_pages {
  * next begin the marks are read and cleared: a touch then may be seen or not. In parts, as PAGES.
  * Runs are in order of address, a mapping each: varint (pages since the end of the run before, or
  * address 0), varint (its pages << TRACE_TOUCH_BITS | TRACE_TOUCH_*), varint (resident ones, but
- * for pages of zeros), varint (touched ones of them). Mappings without a resident page are left
- * out. Since 1.2.
+ * for pages of zeros), varint (touched ones of them); with has_nodes varint (how many nodes have
+ * some) and for each varint (number), varint (pages). Without a resident page it has none. 1.2.
  */
 struct trace_touches {
 	struct trace_record head;
@@ -837,7 +837,7 @@ struct trace_touches {
 	uint32_t process_id;
 	uint32_t number; /* of the interval in this file, from 1 */
 	uint32_t page_bytes;
-	uint16_t reserved;
+	uint16_t has_nodes; /* 0 or 1 */
 	uint8_t is_end; /* the process was about to end, and waited for it */
 	uint8_t is_last; /* part of its interval */
 	uint32_t reserved1;

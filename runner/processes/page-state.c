@@ -31,6 +31,13 @@
 #define ENTRY_FILE    (UINT64_C(1) << 61)
 #define ENTRY_OWN     (UINT64_C(1) << 56) /* mapped once */
 
+/* What a map is, as far as pages are asked for in different ways. */
+enum map_kind {
+	MAP_OF_ITS_OWN,
+	MAP_OF_FILE, /* private */
+	MAP_OF_SEVERAL, /* shared */
+};
+
 /* A look that is under way. */
 struct look {
 	struct page_state *state;
@@ -45,7 +52,7 @@ struct look {
 	uint64_t mapped_bytes;
 	uint64_t range_start; /* maps that are asked for together, as they are of one kind */
 	uint64_t range_end;
-	bool range_is_file;
+	enum map_kind range_kind;
 	int err;
 };
 
@@ -198,6 +205,17 @@ static unsigned bits_of_categories(uint64_t categories)
 	       (categories & PAGE_SCAN_HUGE ? TRACE_PAGE_HUGE : 0);
 }
 
+/*
+ * In shared memory a page that is there and of no file is a device's: that of a file on persistent
+ * memory (DAX before Linux 6.15), or one that a driver has mapped. VmRSS has none of them.
+ */
+static void count_named(struct look *look, uint64_t n, unsigned bits)
+{
+	if (look->range_kind == MAP_OF_SEVERAL && bits & TRACE_PAGE_PRESENT &&
+	    !(bits & (TRACE_PAGE_FILE | TRACE_PAGE_ZERO)))
+		look->state->record.uncounted_bytes += n * look->page_bytes;
+}
+
 static int add_named(void *user, struct page_scan *request, const struct page_scan_region *regions,
 		     size_t n)
 {
@@ -205,24 +223,28 @@ static int add_named(void *user, struct page_scan *request, const struct page_sc
 	int err = 0;
 
 	(void)request;
-	for (size_t i = 0; i < n && err == 0; i++)
-		err = add_pages(look, regions[i].start / look->page_bytes,
-				(regions[i].end - regions[i].start) / look->page_bytes,
-				bits_of_categories(regions[i].categories));
+	for (size_t i = 0; i < n && err == 0; i++) {
+		uint64_t n_pages = (regions[i].end - regions[i].start) / look->page_bytes;
+		unsigned bits = bits_of_categories(regions[i].categories);
+
+		count_named(look, n_pages, bits);
+		err = add_pages(look, regions[i].start / look->page_bytes, n_pages, bits);
+	}
 	return err;
 }
 
 /* Pages [start, end) of which the kernel says something. */
-static int scan_range(struct look *look, uint64_t start, uint64_t end, bool is_file)
+static int scan_range(struct look *look, uint64_t start, uint64_t end, enum map_kind kind)
 {
 	struct page_scan request = {
 		.start = start,
 		.end = end,
 		.category_anyof_mask = PAGE_SCAN_PRESENT | PAGE_SCAN_SWAPPED,
 		.return_mask = PAGE_SCAN_PRESENT | PAGE_SCAN_SWAPPED | PAGE_SCAN_ZERO |
-			       PAGE_SCAN_HUGE | (is_file ? PAGE_SCAN_FILE : 0),
+			       PAGE_SCAN_HUGE | (kind != MAP_OF_ITS_OWN ? PAGE_SCAN_FILE : 0),
 	};
 
+	look->range_kind = kind;
 	return page_scan_range(look->fd, &request, add_named, look);
 }
 
@@ -285,7 +307,7 @@ static int scan_own_map(struct look *look, uint64_t start, uint64_t end)
 	};
 	int err = page_scan_range(look->fd, &request, add_unnamed, look);
 
-	return err < 0 ? err : scan_range(look, request.walk_end, end, false);
+	return err < 0 ? err : scan_range(look, request.walk_end, end, MAP_OF_ITS_OWN);
 }
 
 static unsigned more_bits(uint64_t entry)
@@ -313,8 +335,11 @@ static int read_table(struct look *look)
 			unsigned bits = (entries[i] & ENTRY_PRESENT ? TRACE_PAGE_PRESENT : 0) |
 					(entries[i] & ENTRY_SWAPPED ? TRACE_PAGE_SWAPPED : 0);
 
-			if (bits)
-				err = add_pages(look, page + i, 1, bits | more_bits(entries[i]));
+			if (!bits)
+				continue;
+			bits |= more_bits(entries[i]);
+			count_named(look, 1, bits);
+			err = add_pages(look, page + i, 1, bits);
 		}
 		page += n;
 	}
@@ -326,7 +351,7 @@ static int look_at_range(struct look *look)
 	if (look->range_end == look->range_start)
 		return 0;
 	return look->state->record.way == TRACE_PAGES_SCAN
-		       ? scan_range(look, look->range_start, look->range_end, look->range_is_file)
+		       ? scan_range(look, look->range_start, look->range_end, look->range_kind)
 		       : read_table(look);
 }
 
@@ -351,16 +376,18 @@ static void add_own_map(struct look *look, const struct image_map *map)
 }
 
 /* A scan steps over holes by itself; the table has an entry for each page of them. */
-static bool may_join(const struct look *look, const struct image_map *map, bool is_file)
+static bool may_join(const struct look *look, const struct image_map *map, enum map_kind kind)
 {
-	return look->range_is_file == is_file &&
+	return look->range_kind == kind &&
 	       (look->state->record.way == TRACE_PAGES_SCAN || look->range_end == map->start);
 }
 
 static void add_map(void *user, const struct image_map *map)
 {
 	struct look *look = user;
-	bool is_file = map->inode || map->flags == MAP_SHARED || strcmp(map->path, "[vdso]") == 0;
+	enum map_kind kind = map->flags == MAP_SHARED			      ? MAP_OF_SEVERAL
+			     : map->inode || strcmp(map->path, "[vdso]") == 0 ? MAP_OF_FILE
+									      : MAP_OF_ITS_OWN;
 
 	if (map->end <= (uint64_t)INT64_MAX)
 		look->mapped_bytes += map->end - map->start;
@@ -373,14 +400,14 @@ static void add_map(void *user, const struct image_map *map)
 		add_own_map(look, map);
 		return;
 	}
-	if (!may_join(look, map, is_file)) {
+	if (!may_join(look, map, kind)) {
 		look->err = look_at_range(look);
 		/* What is mapped meanwhile may lie between. */
 		look->range_start =
 			look->state->record.way == TRACE_PAGES_SCAN ? look->range_end : map->start;
 	}
 	look->range_end = map->end;
-	look->range_is_file = is_file;
+	look->range_kind = kind;
 }
 
 /* ---- All of it ---- */
@@ -502,7 +529,7 @@ static uint64_t above(uint64_t a, uint64_t b)
 
 static uint64_t found_bytes(const struct page_state *state)
 {
-	return above(state->resident_bytes, state->record.hugetlb_bytes);
+	return above(state->resident_bytes, state->record.uncounted_bytes);
 }
 
 /*
@@ -552,7 +579,7 @@ int page_state_read(pid_t pid, unsigned asked, struct page_state *ret_state)
 		return err < 0 ? err : -EIO;
 	record->rss_after_bytes = status_bytes(after, "\nVmRSS:");
 	record->swap_bytes = status_bytes(before, "\nVmSwap:");
-	record->hugetlb_bytes = status_bytes(before, "\nHugetlbPages:");
+	record->uncounted_bytes += status_bytes(before, "\nHugetlbPages:");
 	record->most_bytes = status_bytes(after, "\nVmHWM:");
 	record->leaving_bytes = leaving_bytes(ret_state, before, after);
 	return 0;

@@ -16,6 +16,7 @@
 #include "common/cleanup.h"
 #include "runner/processes/image-proc.h"
 #include "runner/processes/page-budget.h"
+#include "runner/processes/process-sampler.h"
 #include "schemas/trace-format.h"
 #include "trace/varint.h"
 
@@ -52,9 +53,19 @@ static const struct {
 	{ "mg ", HAS_OTHER }, { "dp ", HAS_OTHER },
 };
 
+/* /proc/PID/numa_maps, which has a line for each mapping in the same order. */
+struct node_lines {
+	FILE *file; /* NULL: nodes are not asked for, or not told */
+	char *line; /* the last one that was read */
+	size_t room;
+	uint64_t start; /* of its mapping */
+};
+
 struct reading {
 	struct page_touches *touches;
 	struct mapping mapping;
+	bool with_nodes;
+	struct node_lines nodes;
 	uint64_t page_bytes;
 	uint64_t end; /* page behind the last run */
 };
@@ -64,6 +75,41 @@ void page_touches_finish(struct page_touches *touches)
 	free(touches->runs);
 	free(touches->areas);
 	*touches = (struct page_touches){ 0 };
+}
+
+/* The nodes of a mapping: none where it is not the same in both files. */
+static size_t nodes_of(struct node_lines *lines, uint64_t start, struct run_node_bytes *ret_nodes)
+{
+	while (lines->file && lines->start < start) {
+		if (getline(&lines->line, &lines->room, lines->file) <= 0) {
+			fclose(lines->file);
+			lines->file = NULL;
+			return 0;
+		}
+		lines->start = strtoull(lines->line, NULL, 16);
+	}
+	return lines->file && lines->start == start
+		       ? run_parse_numa_maps(lines->line, ret_nodes, RUN_MAX_NODES)
+		       : 0;
+}
+
+static int put_nodes(struct reading *reading)
+{
+	struct page_touches *touches = reading->touches;
+	struct run_node_bytes nodes[RUN_MAX_NODES];
+	size_t n = nodes_of(&reading->nodes, reading->mapping.map.start, nodes);
+	uint8_t *at;
+
+	if (grow_array_by(&touches->runs, touches->n_run_bytes,
+			  (1 + 2 * n) * TRACE_VARINT_MAX_BYTES, &touches->n_runs_allocated, 1) < 0)
+		return -ENOMEM;
+	at = trace_varint_put_slow(touches->runs + touches->n_run_bytes, n);
+	for (size_t i = 0; i < n; i++) {
+		at = trace_varint_put_slow(at, nodes[i].node);
+		at = trace_varint_put_slow(at, nodes[i].bytes / reading->page_bytes);
+	}
+	touches->n_run_bytes = (size_t)(at - touches->runs);
+	return 0;
 }
 
 static int put_run(struct reading *reading)
@@ -96,7 +142,7 @@ static int put_run(struct reading *reading)
 		touches->marked_bytes += (mapping->resident_kib - mapping->huge_kib) * 1024;
 	if (!(mapping->bits & TRACE_TOUCH_HUGE))
 		touches->small_bytes += mapping->touched_kib * 1024;
-	return 0;
+	return reading->with_nodes ? put_nodes(reading) : 0;
 }
 
 static int add_area(struct reading *reading)
@@ -197,30 +243,50 @@ static int take_line(struct reading *reading, char *line)
 	return err;
 }
 
-int page_touches_read(pid_t pid, struct page_touches *ret_touches)
+/* NULL with errno set. */
+static FILE *open_lines(pid_t pid, const char *name)
 {
-	struct reading reading = { .touches = ret_touches,
-				   .page_bytes = (uint64_t)sysconf(_SC_PAGESIZE) };
+	int fd = image_open_file(pid, name, O_RDONLY);
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+
+	if (fd >= 0 && !file)
+		close(fd);
+	if (!file)
+		errno = fd < 0 ? -fd : ENOMEM;
+	return file;
+}
+
+static int read_mappings(struct reading *reading, FILE *smaps)
+{
 	auto_free char *line = NULL;
 	size_t room = 0;
-	int fd = image_open_file(pid, "smaps", O_RDONLY), err = 0;
-	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
-	bool is_whole;
+	int err = 0;
 
-	if (fd < 0)
-		return fd;
-	if (!file) {
-		close(fd);
-		return -ENOMEM;
-	}
-	while (err == 0 && getline(&line, &room, file) > 0)
-		err = take_line(&reading, line);
-	is_whole = feof(file);
-	if (err == 0 && !is_whole)
+	errno = 0;
+	while (err == 0 && getline(&line, &room, smaps) > 0)
+		err = take_line(reading, line);
+	if (err == 0 && !feof(smaps))
 		err = errno ? -errno : -EIO;
-	fclose(file);
-	if (err == 0)
-		err = end_mapping(&reading);
+	return err == 0 ? end_mapping(reading) : err;
+}
+
+int page_touches_read(pid_t pid, bool with_nodes, struct page_touches *ret_touches)
+{
+	struct reading reading = { .touches = ret_touches,
+				   .with_nodes = with_nodes,
+				   .page_bytes = (uint64_t)sysconf(_SC_PAGESIZE) };
+	FILE *smaps = open_lines(pid, "smaps");
+	int err;
+
+	if (!smaps)
+		return -errno;
+	if (with_nodes)
+		reading.nodes.file = open_lines(pid, "numa_maps");
+	err = read_mappings(&reading, smaps);
+	fclose(smaps);
+	if (reading.nodes.file)
+		fclose(reading.nodes.file);
+	free(reading.nodes.line);
 	/* One that ends has no memory any more. */
 	return err == 0 && ret_touches->n_run_bytes == 0 ? -ESRCH : err;
 }

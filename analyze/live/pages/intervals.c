@@ -1,6 +1,7 @@
 #include "analyze/live/pages/intervals.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,15 +24,15 @@ static const struct rows_table touch_interval_table = {
 static const struct rows_table touch_run_table = {
 	.name = "page_run",
 	.columns = "run_id, process_id, address, size, kind, has_huge, begin_ns, end_ns,"
-		   " n_intervals, resident, touched",
-	.types = "nnnntnnnnnn",
+		   " n_intervals, resident, touched, node_bytes",
+	.types = "nnnntnnnnnnt",
 };
 
 static const struct rows_table touch_site_table = {
 	.name = "page_touch",
 	.columns = "run_id, process_id, kind, stack_id, begin_ns, end_ns, n_intervals, size,"
-		   " resident, least, most, has_ended",
-	.types = "nntnnnnnnnnn",
+		   " resident, least, most, has_ended, node_touched",
+	.types = "nntnnnnnnnnnt",
 };
 
 static const struct rows_table write_interval_table = {
@@ -79,6 +80,19 @@ int pages_gather(void *bytes, size_t *n, const char *more, size_t n_more)
 	memset(larger + *n, 0, TRACE_VARINT_SLACK);
 	*at = larger;
 	return 0;
+}
+
+const char *pages_node_text(struct memory *memory, const uint64_t bytes[PAGES_NODES])
+{
+	char text[PAGES_NODES * 28 + 3];
+	size_t n = 0;
+
+	for (unsigned i = 0; i < PAGES_NODES; i++)
+		if (bytes[i])
+			n += (size_t)snprintf(text + n, sizeof(text) - n, "%s\"%u\": %llu",
+					      n ? ", " : "{", i, (unsigned long long)bytes[i]);
+	snprintf(text + n, sizeof(text) - n, n ? "}" : "{}");
+	return memory_intern(memory, text);
 }
 
 int touches_open(struct db *db, int64_t run_id, struct touches **ret_touches)
@@ -181,6 +195,7 @@ static int write_touch_run(struct touches *touches, const struct held *held,
 	row[8].integer = run->span.n_intervals;
 	row[9].integer = (int64_t)run->resident;
 	row[10].integer = (int64_t)run->touched;
+	row[11].text = run->nodes;
 	return 0;
 }
 
@@ -198,7 +213,7 @@ static int replace_touchs(struct touches *touches, struct held *held, struct tou
 		if (at < runs->n && runs->runs[at].address == run->address &&
 		    runs->runs[at].size == run->size && runs->runs[at].bits == run->bits &&
 		    runs->runs[at].resident == run->resident &&
-		    runs->runs[at].touched == run->touched &&
+		    runs->runs[at].touched == run->touched && runs->runs[at].nodes == run->nodes &&
 		    span_is_next(&runs->runs[at].span, &run->span))
 			span_extend(&runs->runs[at].span, &run->span);
 		else

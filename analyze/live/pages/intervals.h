@@ -8,6 +8,12 @@
 #include "analyze/live/pages/touches.h"
 #include "store/row-writer.h"
 
+/* What of a mapping is resident on a NUMA node. */
+struct node_bytes {
+	unsigned node;
+	uint64_t bytes;
+};
+
 /* A mapping. */
 struct touch_run {
 	uint64_t address;
@@ -15,6 +21,9 @@ struct touch_run {
 	unsigned bits;
 	uint64_t resident;
 	uint64_t touched;
+	size_t node_at; /* its first one in the list's parts, and how many it has there */
+	size_t n_nodes;
+	const char *nodes; /* interned: these as page_run.node_bytes; NULL: not known */
 	struct span span;
 };
 
@@ -31,6 +40,9 @@ struct touch_runs {
 	struct touch_run *runs;
 	size_t n;
 	size_t n_allocated;
+	struct node_bytes *parts; /* while the interval is divided */
+	size_t n_parts;
+	size_t n_parts_allocated;
 };
 
 struct write_runs {

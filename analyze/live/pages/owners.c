@@ -163,12 +163,12 @@ static bool is_alike(const struct page_site *site, const struct page_site *befor
 {
 	return compare_sites(site, before) == 0 && site->size == before->size &&
 	       site->known == before->known && site->least == before->least &&
-	       site->most == before->most && !site->has_ended && !before->has_ended &&
-	       span_is_next(&site->span, &before->span);
+	       site->most == before->most && site->nodes == before->nodes && !site->has_ended &&
+	       !before->has_ended && span_is_next(&site->span, &before->span);
 }
 
 static int write_site(struct rows *rows, const int64_t ids[2], const struct page_site *site,
-		      bool has_ended)
+		      bool of_touches)
 {
 	union rows_cell *row = rows_add(rows);
 
@@ -185,13 +185,15 @@ static int write_site(struct rows *rows, const int64_t ids[2], const struct page
 	row[8].integer = (int64_t)site->known;
 	row[9].integer = (int64_t)site->least;
 	row[10].integer = (int64_t)site->most;
-	if (has_ended)
+	if (of_touches) {
 		row[11].integer = site->has_ended;
+		row[12].text = site->nodes;
+	}
 	return 0;
 }
 
 int page_sites_replace(struct page_sites *held, struct page_sites *sites, struct rows *rows,
-		       const int64_t ids[2], bool has_ended)
+		       const int64_t ids[2], bool of_touches)
 {
 	size_t at = 0;
 	int r = 0;
@@ -204,7 +206,7 @@ int page_sites_replace(struct page_sites *held, struct page_sites *sites, struct
 		if (at < sites->n && is_alike(&sites->sites[at], before))
 			span_extend(&sites->sites[at].span, &before->span);
 		else
-			r = write_site(rows, ids, before, has_ended);
+			r = write_site(rows, ids, before, of_touches);
 	}
 	page_sites_finish(held);
 	*held = *sites;

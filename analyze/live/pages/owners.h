@@ -49,6 +49,7 @@ struct page_site {
 	uint64_t least; /* touched, or written */
 	uint64_t most;
 	bool has_ended; /* touches: blocks of it did, in the interval */
+	const char *nodes; /* interned, touches: page_touch.node_touched; NULL: not known */
 	struct span span;
 	uint64_t n_pages; /* touches: in the current mapping, ... */
 	uint64_t next_page; /* those before it are counted */
@@ -82,8 +83,8 @@ void page_sites_sort(struct page_sites *sites);
 
 /*
  * The next interval of an image: sites of the last one that go on alike are a part of the new ones,
- * the others become rows. The new ones are taken over, also on failure, and are empty then. With
- * has_ended for touches, which is the last column. 0 or a negative errno.
+ * the others become rows. The new ones are taken over, also on failure, and are empty then.
+ * of_touches: with has_ended and nodes, which are the last columns. 0 or a negative errno.
  */
 int page_sites_replace(struct page_sites *held, struct page_sites *sites, struct rows *rows,
-		       const int64_t ids[2], bool has_ended);
+		       const int64_t ids[2], bool of_touches);

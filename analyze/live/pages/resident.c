@@ -13,12 +13,10 @@
 #include "trace/reader.h"
 #include "trace/varint.h"
 
-#define MAX_NODES 64u /* of NUMA; what lies on others counts for none */
-
 static const struct rows_table snapshot_table = {
 	.name = "page_snapshot",
 	.columns = "id, run_id, process_id, time_ns, end_ns, reason, way, page_bytes, rss,"
-		   " rss_after, most_rss, swap, hugetlb, resident, heap_pages, half_empty,"
+		   " rss_after, most_rss, swap, uncounted, resident, heap_pages, half_empty,"
 		   " nearly_empty, has_parts, pss",
 	.types = "nnnnnttnnnnnnnnnnni",
 };
@@ -64,7 +62,7 @@ struct part {
 	uint64_t untouched;
 	uint64_t huge;
 	uint64_t shared; /* of resident and beside */
-	uint64_t *nodes; /* of these: on each of MAX_NODES; NULL: not known of any */
+	uint64_t *nodes; /* of these: on each of PAGES_NODES; NULL: not known of any */
 };
 
 struct snapshot {
@@ -214,23 +212,6 @@ struct residents *residents_close(struct residents *residents)
 	return NULL;
 }
 
-/* As process_sample.node_bytes; interned. NULL: not known, or no memory. */
-static const char *node_text(struct memory *memory, const struct part *part)
-{
-	char text[MAX_NODES * 28 + 3];
-	size_t n = 0;
-
-	if (!part->nodes)
-		return NULL;
-	for (unsigned i = 0; i < MAX_NODES; i++)
-		if (part->nodes[i])
-			n += (size_t)snprintf(text + n, sizeof(text) - n, "%s\"%u\": %llu",
-					      n ? ", " : "{", i,
-					      (unsigned long long)part->nodes[i]);
-	snprintf(text + n, sizeof(text) - n, n ? "}" : "{}");
-	return memory_intern(memory, text);
-}
-
 static int write_part(struct memory *memory, const struct snapshot *snapshot,
 		      const struct part *part)
 {
@@ -255,7 +236,7 @@ static int write_part(struct memory *memory, const struct snapshot *snapshot,
 	row[11].integer = (int64_t)part->untouched;
 	row[12].integer = (int64_t)part->huge;
 	row[13].integer = is_known ? (int64_t)part->shared : ROWS_NULL;
-	row[14].text = node_text(memory, part);
+	row[14].text = part->nodes ? pages_node_text(memory, part->nodes) : NULL;
 	return 0;
 }
 
@@ -279,7 +260,7 @@ static int write_snapshot(struct memory *memory, const struct snapshot *snapshot
 	row[9].integer = (int64_t)head->rss_after_bytes;
 	row[10].integer = (int64_t)head->most_bytes;
 	row[11].integer = (int64_t)head->swap_bytes;
-	row[12].integer = (int64_t)head->hugetlb_bytes;
+	row[12].integer = (int64_t)head->uncounted_bytes;
 	row[13].integer = (int64_t)snapshot->resident;
 	row[14].integer = (int64_t)snapshot->heap_pages;
 	row[15].integer = (int64_t)snapshot->half_empty;
@@ -389,10 +370,10 @@ static ssize_t part_of(struct sweep *sweep, const struct part *wanted)
 /* Resident bytes of a part on a node, as `sweep->node' has it. */
 static void add_node(struct part *part, unsigned node, uint64_t bytes)
 {
-	if (node == 0 || node > MAX_NODES)
+	if (node == 0 || node > PAGES_NODES)
 		return;
 	if (!part->nodes)
-		part->nodes = calloc(MAX_NODES, sizeof(*part->nodes));
+		part->nodes = calloc(PAGES_NODES, sizeof(*part->nodes));
 	if (part->nodes)
 		part->nodes[node - 1] += bytes;
 }
@@ -440,7 +421,7 @@ static bool next_run(struct sweep *sweep)
 	sweep->first = sweep->end + gap;
 	sweep->end = sweep->first + (n >> TRACE_PAGE_BITS);
 	sweep->bits = n & ((1u << TRACE_PAGE_BITS) - 1);
-	sweep->node = node <= MAX_NODES ? (unsigned)node : 0;
+	sweep->node = node <= PAGES_NODES ? (unsigned)node : 0;
 	return true;
 }
 

@@ -1,6 +1,7 @@
 #include "analyze/live/pages/touches.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,17 +60,53 @@ static int write_interval(struct touches *touches, const struct held *held,
 
 /* ---- Mappings of an interval ---- */
 
-static int read_runs(const struct touch_look *look, const struct span *span,
+/* The next number of the runs; *at is NULL behind their end. */
+static uint64_t next_number(const uint8_t **at, const uint8_t *stop)
+{
+	uint64_t number = 0;
+
+	*at = *at && *at < stop ? trace_varint_get(*at, &number) : NULL;
+	return number;
+}
+
+/* What a run has on each node: 0, or a negative errno. */
+static int read_nodes(struct memory *memory, uint64_t page_bytes, struct touch_runs *list,
+		      const uint8_t **at, const uint8_t *stop)
+{
+	struct touch_run *run = &list->runs[list->n - 1];
+	uint64_t n = next_number(at, stop), bytes[PAGES_NODES] = { 0 };
+
+	run->node_at = list->n_parts;
+	if (n > PAGES_NODES)
+		return -EBADMSG;
+	for (uint64_t i = 0; i < n; i++) {
+		uint64_t node = next_number(at, stop), n_pages = next_number(at, stop);
+
+		if (!*at || node >= PAGES_NODES || n_pages > UINT64_MAX / 2 / page_bytes)
+			return -EBADMSG;
+		if (grow_array(&list->parts, list->n_parts, &list->n_parts_allocated,
+			       sizeof(*list->parts)) < 0)
+			return -ENOMEM;
+		bytes[node] = n_pages * page_bytes;
+		list->parts[list->n_parts++] = (struct node_bytes){ (unsigned)node, bytes[node] };
+		run->n_nodes++;
+	}
+	run->nodes = n ? pages_node_text(memory, bytes) : NULL;
+	return n && !run->nodes ? -ENOMEM : 0;
+}
+
+static int read_runs(struct memory *memory, const struct touch_look *look, const struct span *span,
 		     struct touch_runs *list)
 {
 	const uint8_t *at = look->runs, *stop = look->runs + look->n_run_bytes;
 	uint64_t end = 0, page_bytes = look->head.page_bytes;
+	int r = 0;
 
-	while (at < stop) {
+	while (r == 0 && at < stop) {
 		uint64_t fields[4] = { 0 }; /* gap, pages and bits, resident, touched */
 
 		for (unsigned i = 0; i < 4 && at; i++)
-			at = at < stop ? trace_varint_get(at, &fields[i]) : NULL;
+			fields[i] = next_number(&at, stop);
 		uint64_t n = fields[1] >> TRACE_TOUCH_BITS, most = UINT64_MAX / 2 / page_bytes;
 
 		if (!at || at > stop || n == 0 || fields[0] > most - end ||
@@ -86,8 +123,12 @@ static int read_runs(const struct touch_look *look, const struct span *span,
 			.span = *span,
 		};
 		end += fields[0] + n;
+		if (look->head.has_nodes)
+			r = read_nodes(memory, page_bytes, list, &at, stop);
+		if (r == 0 && (!at || at > stop))
+			r = -EBADMSG;
 	}
-	return 0;
+	return r;
 }
 
 /* ---- Who lives there ---- */
@@ -104,10 +145,63 @@ struct division {
 	size_t *here; /* sites with a part of the current run */
 	size_t n_here;
 	size_t n_here_allocated;
+	unsigned n_nodes; /* highest that a run has, and one */
+	uint64_t (*nodes)[2]; /* n_nodes of each site: least and most bytes touched there */
+	size_t n_of_nodes; /* sites */
 };
 
+/*
+ * Which of the mapping's pages were touched is not known, and neither is on which node they lie: on
+ * one node no more than are resident there, and at least what does not fit on the others.
+ */
+static int add_nodes(struct division *division, size_t number, const struct touch_part *part)
+{
+	const struct touch_run *run = &division->runs->runs[division->run];
+	const struct node_bytes *here = division->runs->parts + run->node_at;
+	size_t site_bytes = division->n_nodes * sizeof(*division->nodes);
+	uint64_t all = 0;
+
+	if (run->n_nodes == 0 || part->most == 0)
+		return 0;
+	if (grow_array_to(&division->nodes, number, &division->n_of_nodes, site_bytes) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < run->n_nodes; i++)
+		all += here[i].bytes;
+	all = all > run->resident ? all : run->resident;
+	for (size_t i = 0; i < run->n_nodes; i++) {
+		uint64_t *bounds = division->nodes[number * division->n_nodes + here[i].node];
+		uint64_t others = all - here[i].bytes;
+
+		bounds[0] += part->least > others ? part->least - others : 0;
+		bounds[1] += part->most < here[i].bytes ? part->most : here[i].bytes;
+	}
+	return 0;
+}
+
+/* As page_touch.node_touched. 0 or -ENOMEM. */
+static int name_nodes(struct division *division, struct memory *memory)
+{
+	for (size_t i = 0; i < division->n_of_nodes && i < division->sites->n; i++) {
+		uint64_t(*bounds)[2] = &division->nodes[i * division->n_nodes];
+		char text[PAGES_NODES * 52 + 3];
+		size_t n = 0;
+
+		for (unsigned node = 0; node < division->n_nodes; node++)
+			if (bounds[node][1])
+				n += (size_t)snprintf(text + n, sizeof(text) - n,
+						      "%s\"%u\": [%llu, %llu]", n ? ", " : "{",
+						      node, (unsigned long long)bounds[node][0],
+						      (unsigned long long)bounds[node][1]);
+		snprintf(text + n, sizeof(text) - n, "}");
+		division->sites->sites[i].nodes = n ? memory_intern(memory, text) : NULL;
+		if (n && !division->sites->sites[i].nodes)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
 /* The rest of the mapping may have been touched instead, or was not enough for all touches. */
-static void end_run(struct division *division)
+static int end_run(struct division *division)
 {
 	const struct touch_run *run = &division->runs->runs[division->run];
 	uint64_t bytes = division->page_bytes;
@@ -120,8 +214,10 @@ static void end_run(struct division *division)
 		.has_huge = run->bits & TRACE_TOUCH_HUGE,
 	};
 
+	int r = 0;
+
 	if (division->n_here == 0)
-		return;
+		return 0;
 	facts.left = freed_pages_count(&division->image->ends.pages, run->address, run->size);
 	if (bytes < FREED_PAGE_BYTES)
 		facts.left *= FREED_PAGE_BYTES / bytes;
@@ -132,12 +228,15 @@ static void end_run(struct division *division)
 		site->least += part.least;
 		site->most += part.most;
 		site->known += part.resident;
+		if (r == 0)
+			r = add_nodes(division, division->here[i], &part);
 		site->n_pages = 0;
 		site->next_page = 0;
 		site->is_here = false;
 	}
 	division->n_here = 0;
 	block_touches_end_run(division->blocks, &facts);
+	return r;
 }
 
 static uint64_t run_end(const struct division *division)
@@ -189,7 +288,7 @@ static int add_owner(void *user, const struct page_owner *owner)
 		uint64_t stop = end < run_end(division) ? end : run_end(division);
 
 		if (address >= run_end(division)) {
-			end_run(division);
+			r = end_run(division);
 			division->run++;
 			continue;
 		}
@@ -243,15 +342,21 @@ static int divide(struct division *division, struct memory *memory)
 {
 	int r = 0;
 
+	for (size_t i = 0; i < division->runs->n_parts; i++)
+		if (division->runs->parts[i].node >= division->n_nodes)
+			division->n_nodes = division->runs->parts[i].node + 1;
 	for (unsigned is_mapping = 0; is_mapping < 2 && r == 0; is_mapping++) {
 		division->run = 0;
 		r = page_owners_walk(memory, division->image, is_mapping, add_owner, division);
-		if (division->run < division->runs->n)
-			end_run(division);
+		if (r == 0 && division->run < division->runs->n)
+			r = end_run(division);
 	}
 	if (r == 0)
 		r = add_ended(division, memory->tally, &division->image->ends);
+	if (r == 0)
+		r = name_nodes(division, memory);
 	free(division->here);
+	free(division->nodes);
 	if (r == 0)
 		block_touches_end(division->blocks, division->span.begin_ns, division->span.end_ns);
 	page_sites_sort(division->sites);
@@ -281,9 +386,11 @@ int memory_touches(struct memory *memory, uint32_t process, const struct touch_l
 	if (look->head.page_bytes < 512 || look->head.page_bytes > (1u << 30))
 		return -EBADMSG;
 	is_divided = touches_may_visit(memory->touches, image);
-	r = read_runs(look, &division.span, &runs);
+	r = read_runs(memory, look, &division.span, &runs);
 	if (r == 0 && is_divided)
 		r = divide(&division, memory);
+	free(runs.parts);
+	runs.parts = NULL;
 	if (r == 0)
 		r = write_interval(memory->touches, held, &look->head, times);
 	if (r == -EBADMSG) { /* what goes on behind it is another row */

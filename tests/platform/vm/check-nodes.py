@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Two NUMA nodes with a CPU each. Runs in the emulated machine `nodes': scripts/vm-test."""
+import json
 import os
 
 import guest as machine
 import restricted
-from guest import LARGE_BYTES, N_LARGE, NOBODY, N_SMALL, SMALL_BYTES, fact, pages
+from guest import LARGE_BYTES, N_LARGE, NOBODY, N_SMALL, SMALL_BYTES, fact, pages, write
 from whole import Database, Outcome, run
 
 # Options of record, those of numactl that ask for the same, and the nodes of CPU and pages.
@@ -97,6 +98,41 @@ def page_faults_tell_their_node(guest):
     guest.that("page faults: node" not in part, f"of a thread that is not there: {part}")
 
 
+def touched_pages_tell_their_nodes(guest):
+    """What each mapping has on each node, resident and touched: exact where it lies on one."""
+    database = guest.mapped("bound")
+    mib = 1 << 20
+    maps = [("near_map", {"0": 4 * mib}, {"0": [4 * mib, 4 * mib]}),
+            ("far_map", {"1": 2 * mib}, {"1": [2 * mib, 2 * mib]}),
+            ("both_map", {"0": 2 * mib, "1": 2 * mib}, {"0": [0, 2 * mib], "1": [0, 2 * mib]})]
+    for function, resident, touched in maps:
+        rows = guest.of_function(database, "page_part", "node_bytes", function,
+                                 "snapshot_id = (SELECT max(id) FROM page_snapshot)")
+        guest.that([json.loads(row[0]) for row in rows] == [resident], f"{function}: {rows}")
+        rows = guest.of_function(database, "page_touch", "node_touched", function,
+                                 "least + most > 0")
+        guest.that(touched in [json.loads(row[0]) for row in rows], f"{function}: {rows}")
+        found = {row[0] for row in database.ask(
+            "SELECT node_bytes FROM page_run WHERE resident = ? AND kind = 'anonymous'",
+            sum(resident.values()))}
+        guest.that(resident in [json.loads(text) for text in found], f"{function}: {found}")
+    for question in ["--resident", "--working-set"]:
+        text = run([guest.memsight, "report", guest.path("map.db"), question])
+        guest.that("1: " in text and "0: " in text, text)
+
+
+def pages_of_hugetlbfs_are_in_the_parts(guest):
+    """And not in VmRSS; whether they were touched the kernel does not tell."""
+    write("/proc/sys/vm/nr_hugepages", "8")
+    database = guest.mapped("huge")
+    write("/proc/sys/vm/nr_hugepages", "0")
+    guest.adds_up(database, 6 << 20)
+    rows = guest.of_function(database, "page_part", "resident", "huge_map")
+    guest.that(rows == [(6 << 20,)], f"huge_map: {rows}")
+    rows = database.ask("SELECT DISTINCT resident FROM page_run WHERE kind = 'hugetlb'")
+    guest.that(rows == [(6 << 20,)], f"page_run: {rows}")
+
+
 def the_buffer_lies_on_its_node(guest):
     outcome, database = guest.recorded(["--cpunodebind", "0", "--buffers", "node:1"],
                                        ["grep", "memsight-pool", "/proc/self/numa_maps"])
@@ -164,11 +200,14 @@ def main(guest):
     guest.step(pages_lie_where_they_were_asked_for)
     guest.step(the_database_knows_policy_and_pages)
     guest.step(page_faults_tell_their_node)
+    guest.step(touched_pages_tell_their_nodes)
+    guest.step(pages_of_hugetlbfs_are_in_the_parts)
     guest.step(the_buffer_lies_on_its_node)
     guest.step(what_is_not_there_is_refused)
     guest.step(a_series_compares_the_nodes)
     for check in [nodes_are_named, pages_lie_where_they_were_asked_for, the_buffer_lies_on_its_node,
-                  what_is_not_there_is_refused, a_series_compares_the_nodes]:
+                  what_is_not_there_is_refused, a_series_compares_the_nodes,
+                  touched_pages_tell_their_nodes]:
         guest.step(check, user=NOBODY)
     restricted.run_all(guest, [the_database_knows_policy_and_pages, page_faults_tell_their_node])
 

@@ -75,6 +75,19 @@ def buffers_lie_on_persistent_memory(guest):
                f"{placed.stdout}")
 
 
+def pages_of_persistent_memory_are_in_the_parts(guest):
+    """And in VmRSS or not, as the kernel does. Whether they were touched it does not tell."""
+    path = f"/pm/file-{os.getuid()}"
+    database = guest.mapped("file", path)
+    os.unlink(path)
+    is_counted = tuple(map(int, os.uname().release.split("-")[0].split(".")[:2])) >= (6, 15)
+    guest.adds_up(database, 0 if is_counted else 4 << 20)
+    rows = guest.of_function(database, "page_part", "resident", "file_map")
+    guest.that(rows == [(4 << 20,)], f"file_map: {rows}")
+    rows = guest.of_function(database, "page_touch", "least, most", "file_map")
+    guest.that(is_counted or not any(least for least, _ in rows), f"page_touch: {rows}")
+
+
 def main(guest):
     guest.step(make_file_system)
     guest.step(make_node)
@@ -84,13 +97,14 @@ def main(guest):
     guest.step(the_report_names_the_kind, "pmem")
     guest.step(no_page_is_copied_to_memory)
     guest.step(buffers_lie_on_persistent_memory)
+    guest.step(pages_of_persistent_memory_are_in_the_parts)
     guest.step(full_is_told, "pmem:/pm,64M")
     guest.step(programs_stay_the_same, "pmem:/pm,64M")
     guest.step(kinds_are_named, {"kmem": NODE}, "pmem:/pm", user=NOBODY)
     guest.step(blocks_lie_on_a_kind, "kmem,96M", "kmem", NODE, user=NOBODY)
     for check in [
             blocks_lie_on_persistent_memory, no_page_is_copied_to_memory,
-            buffers_lie_on_persistent_memory
+            buffers_lie_on_persistent_memory, pages_of_persistent_memory_are_in_the_parts
     ]:
         guest.step(check, user=NOBODY)
 

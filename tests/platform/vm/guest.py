@@ -66,6 +66,44 @@ class Guest(Checks):
             print(f"once more: {TOO_LATE}")
         return outcome, database
 
+    def mapped(self, *what):
+        """A database of `victim-pages map WHAT`, whose pages are looked at three times while it
+        reads them; and the last report of them."""
+        trace, database = self.path("map.mst"), self.path("map.db")
+        with subprocess.Popen([self.memsight, "record", "-q", "-f", "-o", trace, "--source",
+                               "pages", "--pages", "1h", "--", self.victim, "map", *what],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              env=environment()) as recorder:
+            self.that(recorder.stdout.readline() == b"ready\n", f"{what}: the victim has begun")
+            for _ in range(3):
+                # Between two looks it must have read all once.
+                run([self.memsight, "ctl", trace, "look"])
+                time.sleep(1)
+            recorder.stdin.close()
+        self.that(recorder.returncode == 0, f"{what}: {recorder.returncode}")
+        if os.path.exists(database):
+            os.unlink(database)
+        run([self.memsight, "analyze", "-o", database, trace])
+        return Database(database)
+
+    def adds_up(self, database, uncounted):
+        """Parts of each look on demand are VmRSS and the bytes that it does not have. VmRSS of a
+        small process is kept in batches of pages, and this kernel does not know pages of zeros."""
+        rows = database.ask(
+            "SELECT uncounted, abs(resident - uncounted - rss) FROM page_snapshot WHERE reason ="
+            " 'tick' AND id > (SELECT min(id) FROM page_snapshot) ORDER BY id DESC LIMIT 3")
+        self.that(len(rows) == 3 and all(row[0] == uncounted and row[1] < 1 << 20 for row in rows),
+                  f"{uncounted} uncounted, not: {rows}")
+
+    def of_function(self, database, table, columns, function, where="1"):
+        """The rows of a table whose call stacks have that function, each only once."""
+        return database.ask(
+            f"WITH RECURSIVE path(id, up) AS (SELECT DISTINCT stack_id, stack_id FROM {table} UNION"
+            " SELECT path.id, parent_id FROM path JOIN stack ON stack.id = up WHERE parent_id IS"
+            f" NOT NULL) SELECT DISTINCT {columns} FROM {table} WHERE kind = 'mapping' AND {where}"
+            " AND stack_id IN (SELECT path.id FROM path JOIN stack ON stack.id = up JOIN frame ON"
+            " frame.id = frame_id WHERE function = ?)", function)
+
     def same(self, what, options, command, plain=None):
         """Recorded with these options a command says the same as without us (or as the Outcome
         plain)."""

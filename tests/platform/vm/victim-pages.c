@@ -1,6 +1,7 @@
 /*
  * A program whose blocks are known, and that asks the kernel where their pages lie: `victim-pages
- * [full|fork] ...`. It prints what must be the same whoever starts it with the same memory policy.
+ * [full|fork|map ...] ...`. It prints what must be the same whoever starts it with the same memory
+ * policy.
  *
  *	cpus NODE			where it runs
  *	large NODE PAGES ...	4 blocks of 4 MiB, all pages, by move_pages(2)
@@ -8,12 +9,20 @@
  *
  * fork: the same from a child that wrote to all blocks, and once more from the parent, whose bytes
  * must not have changed. full: blocks of 1 MiB until there is no more, on standard error.
+ *
+ * map WHAT: mappings that are read again and again until standard input ends. bound: `near_map' of
+ * 4 MiB on node 0 and `far_map' of 2 MiB on node 1, and of `both_map' of 4 MiB on both the first
+ * half. huge: `huge_map' of 4 huge pages of hugetlbfs, of which 3 are there. file PATH: `file_map'
+ * of 8 MiB of that file, shared, of which half is there.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -27,6 +36,13 @@
 #define MAX_PAGES   (LARGE_BYTES / PAGE)
 #define MAX_NODES   8
 #define N_MIB	    200
+#define MIB	    (1u << 20)
+#define HUGE_BYTES  (2u << 20)
+
+enum policy { /* set_mempolicy(2) */
+	      BIND = 2,
+	      INTERLEAVE = 3,
+};
 
 static unsigned char *large[N_LARGE], *small[N_SMALL];
 
@@ -149,10 +165,118 @@ static int fill_up(void)
 	return 0;
 }
 
+static void give_up(const char *what)
+{
+	perror(what);
+	exit(77);
+}
+
+static char *fill(char *memory, size_t n_bytes)
+{
+	for (size_t i = 0; i < n_bytes; i += PAGE)
+		memory[i] = 1;
+	return memory;
+}
+
+/* A mapping by itself, with a policy for its pages. */
+static char *apart(size_t n_bytes, enum policy policy, unsigned long nodes)
+{
+	char *closed =
+		mmap(NULL, n_bytes + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (closed == MAP_FAILED || mprotect(closed + PAGE, n_bytes, PROT_READ | PROT_WRITE) < 0 ||
+	    syscall(SYS_mbind, closed + PAGE, n_bytes, policy, &nodes, 8 * sizeof(nodes), 0) < 0)
+		give_up("mbind");
+	madvise(closed + PAGE, n_bytes, MADV_NOHUGEPAGE);
+	return fill(closed + PAGE, n_bytes);
+}
+
+__attribute__((noinline)) static char *near_map(void)
+{
+	char *volatile memory = apart(4 * MIB, BIND, 1);
+
+	return memory;
+}
+
+__attribute__((noinline)) static char *far_map(void)
+{
+	char *volatile memory = apart(2 * MIB, BIND, 2);
+
+	return memory;
+}
+
+__attribute__((noinline)) static char *both_map(void)
+{
+	char *volatile memory = apart(4 * MIB, INTERLEAVE, 3);
+
+	return memory;
+}
+
+__attribute__((noinline)) static char *huge_map(void)
+{
+	char *volatile memory = mmap(NULL, 4 * HUGE_BYTES, PROT_READ | PROT_WRITE,
+				     MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+
+	if (memory == MAP_FAILED)
+		give_up("hugetlb");
+	return fill(memory, 3 * HUGE_BYTES);
+}
+
+__attribute__((noinline)) static char *file_map(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+	char *volatile memory =
+		fd < 0 || posix_fallocate(fd, 0, 8 * MIB) != 0
+			? MAP_FAILED
+			: mmap(NULL, 8 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (memory == MAP_FAILED)
+		give_up(path);
+	return fill(memory, 4 * MIB);
+}
+
+/* Up to 3 of them, and how many bytes of each. */
+struct reading {
+	volatile char *memory;
+	size_t n_bytes;
+};
+
+static int read_until_the_end(const struct reading *readings)
+{
+	struct pollfd input = { .fd = 0, .events = POLLIN };
+	char byte;
+
+	puts("ready");
+	fflush(stdout);
+	while (poll(&input, 1, 0) == 0 || read(0, &byte, 1) > 0)
+		for (int i = 0; i < 3; i++)
+			for (size_t at = 0; at < readings[i].n_bytes; at += PAGE)
+				(void)readings[i].memory[at];
+	return 0;
+}
+
+static int run_maps(const char *what, const char *path)
+{
+	struct reading readings[3] = { 0 };
+
+	if (strcmp(what, "bound") == 0) {
+		readings[0] = (struct reading){ near_map(), 4 * MIB };
+		readings[1] = (struct reading){ far_map(), 2 * MIB };
+		readings[2] = (struct reading){ both_map(), 2 * MIB };
+	} else if (strcmp(what, "huge") == 0) {
+		readings[0] = (struct reading){ huge_map(), 3 * HUGE_BYTES };
+	} else {
+		readings[0] = (struct reading){ file_map(path), 4 * MIB };
+	}
+	return read_until_the_end(readings);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc > 1 && strcmp(argv[1], "full") == 0)
 		return fill_up();
+	if (argc > 2 && strcmp(argv[1], "map") == 0)
+		return run_maps(argv[2], argc > 3 ? argv[3] : "");
 	for (int i = 0; i < N_LARGE; i++)
 		large[i] = make_large();
 	for (int i = 0; i < N_SMALL; i++)

@@ -18,9 +18,9 @@ os.environ.pop("MALLOC_PERTURB_", None)
 def look(traced, reason="end", pid=None):
     """The last look for a reason, as a dict; None: there is none."""
     where = "" if pid is None else f" AND process_id = {pid}"
-    rows = traced.ask("SELECT id, rss, rss_after, hugetlb, resident FROM page_snapshot"
+    rows = traced.ask("SELECT id, rss, rss_after, uncounted, resident FROM page_snapshot"
                       f" WHERE reason = ?{where} ORDER BY id DESC LIMIT 1", reason)
-    return dict(zip(["id", "rss", "after", "hugetlb", "resident"], rows[0])) if rows else None
+    return dict(zip(["id", "rss", "after", "uncounted", "resident"], rows[0])) if rows else None
 
 
 def part(traced, snapshot, what, function):
@@ -38,7 +38,7 @@ def check_sum(edge, traced, snapshot):
     parts = traced.one("SELECT sum(resident + beside) FROM page_part WHERE snapshot_id = ?",
                        snapshot["id"])
     low, high = sorted((snapshot["rss"], snapshot["after"]))
-    found = snapshot["resident"] - snapshot["hugetlb"]
+    found = snapshot["resident"] - snapshot["uncounted"]
     edge.that(parts == snapshot["resident"], f"{parts} in parts, {snapshot}")
     edge.that(0.99 * low <= found <= 1.01 * high, f"the kernel has another sum: {snapshot}")
 

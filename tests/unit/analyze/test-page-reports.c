@@ -38,9 +38,10 @@ static void write_report(const char *name)
  */
 static const char touches_sql[] =
 	"UPDATE site SET byte_seconds = 12e9 WHERE stack_id = 5;"
-	"INSERT INTO page_touch VALUES (1,1,'heap',5,0,1000000000,1,2097152,2097152,0,2097152,0),"
-	" (1,1,'heap',5,1100000000,12000000000,11,2097152,2097152,0,0,0),"
-	" (1,1,'heap',5,12100000000,12400000000,1,2097152,2097152,0,4096,0);";
+	"INSERT INTO page_touch VALUES"
+	" (1,1,'heap',5,0,1000000000,1,2097152,2097152,0,2097152,0,NULL),"
+	" (1,1,'heap',5,1100000000,12000000000,11,2097152,2097152,0,0,0,NULL),"
+	" (1,1,'heap',5,12100000000,12400000000,1,2097152,2097152,0,4096,0,NULL);";
 
 START_TEST(unused_is_proven_where_pages_were_left_alone)
 {
@@ -52,12 +53,12 @@ START_TEST(unused_is_proven_where_pages_were_left_alone)
 	write_report("unused");
 	ck_assert_has("proven 1.10 s to 12.0 s");
 	/* Blocks of it ended at 5 s: how they were touched is not known. */
-	sqlite3_exec(
-		db,
-		"UPDATE page_touch SET end_ns = 5000000000, n_intervals = 4 WHERE most = 0;"
-		"INSERT INTO page_touch VALUES (1,1,'heap',5,5100000000,6000000000,1,0,0,0,0,1),"
-		" (1,1,'heap',5,6100000000,12000000000,6,2097152,2097152,0,0,0)",
-		NULL, NULL, NULL);
+	sqlite3_exec(db,
+		     "UPDATE page_touch SET end_ns = 5000000000, n_intervals = 4 WHERE most = 0;"
+		     "INSERT INTO page_touch VALUES"
+		     " (1,1,'heap',5,5100000000,6000000000,1,0,0,0,0,1,NULL),"
+		     " (1,1,'heap',5,6100000000,12000000000,6,2097152,2097152,0,0,0,NULL)",
+		     NULL, NULL, NULL);
 	write_report("unused");
 	ck_assert_has("proven 6.10 s to 12.0 s");
 	sqlite3_exec(db, "DELETE FROM page_touch WHERE has_ended", NULL, NULL, NULL);
@@ -234,13 +235,13 @@ START_TEST(a_working_set_lies_between_its_busiest_interval_and_the_sum_of_all)
 			sql, sizeof(sql),
 			"INSERT INTO page_interval VALUES (%u,1,1,%u00000000,%u99000000,%u99000000,"
 			"4096,81920,%u,1000000,0,0); INSERT INTO page_run VALUES (1,1,8192,40960,"
-			"'anonymous',0,%u00000000,%u99000000,1,40960,%u)",
+			"'anonymous',0,%u00000000,%u99000000,1,40960,%u,NULL)",
 			i + 1, i, i, i, 16384 + i % 2 * 20480, i, i, i % 2 * 20480);
 		ck_assert_int_eq(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
 	}
 	sqlite3_exec(db,
 		     "INSERT INTO page_run VALUES (1,1,81920,40960,'anonymous',0,0,999000000,10,"
-		     "40960,16384)",
+		     "40960,16384,NULL)",
 		     NULL, NULL, NULL);
 	write_request("working-set", (struct report_request){ .format = TABLE_CSV });
 	/* Each interval: 4 pages, or 9; in the second: 4 to 10, and 5 to 10. */
@@ -255,10 +256,17 @@ START_TEST(a_working_set_lies_between_its_busiest_interval_and_the_sum_of_all)
 	sqlite3_exec(db,
 		     "UPDATE page_run SET end_ns = 499000000, n_intervals = 5 WHERE address ="
 		     " 81920; INSERT INTO page_run VALUES (1,1,77824,45056,'anonymous',0,500000000,"
-		     "999000000,5,40960,16384)",
+		     "999000000,5,40960,16384,NULL)",
 		     NULL, NULL, NULL);
 	write_request("working-set", (struct report_request){ .format = TABLE_CSV });
 	ck_assert_has("\n1000000000,1,36864,126976,36864,126976,81920,0.99,");
+	/* The first mapping lies on node 0; of the other one's 10 pages 2 lie on node 1. */
+	sqlite3_exec(db,
+		     "UPDATE page_run SET node_bytes = CASE address WHEN 8192 THEN '{\"0\": 40960}'"
+		     " ELSE '{\"0\": 32768, \"1\": 8192}' END",
+		     NULL, NULL, NULL);
+	write_request("working-set", (struct report_request){ .format = TABLE_CSV });
+	ck_assert_has(",\"0: 18.0 KiB to 26.0 KiB, 1: 0 B to 8.00 KiB\"\n");
 	write_report("working-set");
 	ck_assert_has("10 intervals of 99.0 ms; reading and clearing marks took 1.01 %");
 	write_report("summary");

@@ -89,13 +89,13 @@ static const struct {
 	{ "page_write", "1", "'clean', 0, 0, 1", -1 },
 	{ "page_write", "1", "'huge', 0, 0, 1", -1 },
 	{ "page_write", "2", "'written', 0, 0, 1", -1 },
-	{ "page_run", "1", "'anonymous', 0, 0, 0, 1, 4096, 0", PICTURE_PAGES_UNTOUCHED },
-	{ "page_run", "1", "'file', 0, 0, 0, 1, 4096, 0", PICTURE_PAGES_UNTOUCHED },
-	{ "page_run", "1", "'hugetlb', 0, 0, 0, 1, 4096, 0", -1 },
-	{ "page_run", "1", "'tool', 0, 0, 0, 1, 4096, 0", -1 },
-	{ "page_run", "1", "'anonymous', 0, 0, 0, 1, 8192, 4096", -1 },
-	{ "page_run", "1", "'anonymous', 0, 0, 0, 1, size, size", PICTURE_PAGES_TOUCHED },
-	{ "page_run", "1", "'file', 0, 0, 0, 1, size, size", -1 },
+	{ "page_run", "1", "'anonymous', 0, 0, 0, 1, 4096, 0, NULL", PICTURE_PAGES_UNTOUCHED },
+	{ "page_run", "1", "'file', 0, 0, 0, 1, 4096, 0, NULL", PICTURE_PAGES_UNTOUCHED },
+	{ "page_run", "1", "'hugetlb', 0, 0, 0, 1, 4096, 0, NULL", -1 },
+	{ "page_run", "1", "'tool', 0, 0, 0, 1, 4096, 0, NULL", -1 },
+	{ "page_run", "1", "'anonymous', 0, 0, 0, 1, 8192, 4096, NULL", -1 },
+	{ "page_run", "1", "'anonymous', 0, 0, 0, 1, size, size, NULL", PICTURE_PAGES_TOUCHED },
+	{ "page_run", "1", "'file', 0, 0, 0, 1, size, size, NULL", -1 },
 };
 
 START_TEST(pages_are_drawn_where_and_when_something_is_known_of_them)

@@ -37,7 +37,8 @@ static size_t encode(const struct run *runs, size_t n, uint8_t *ret_bytes)
 }
 
 /* In two parts, which split the runs anywhere. */
-static void interval(struct maker *maker, uint64_t time_ns, const uint8_t *runs, size_t n_bytes)
+static void interval_of(struct maker *maker, uint64_t time_ns, const uint8_t *runs, size_t n_bytes,
+			bool has_nodes)
 {
 	size_t first = n_bytes / 2;
 	struct trace_touches record = {
@@ -50,6 +51,7 @@ static void interval(struct maker *maker, uint64_t time_ns, const uint8_t *runs,
 		.process_id = 1,
 		.number = (uint32_t)time_ns,
 		.page_bytes = PAGE,
+		.has_nodes = has_nodes,
 		.runs_bytes = (uint32_t)first,
 	};
 	struct trace_string string = { runs, record.runs_bytes };
@@ -61,6 +63,11 @@ static void interval(struct maker *maker, uint64_t time_ns, const uint8_t *runs,
 	string = (struct trace_string){ runs + first, record.runs_bytes };
 	ck_assert_int_eq(trace_writer_record(maker->writer, &record, sizeof(record), &string, 1),
 			 0);
+}
+
+static void interval(struct maker *maker, uint64_t time_ns, const uint8_t *runs, size_t n_bytes)
+{
+	interval_of(maker, time_ns, runs, n_bytes, false);
 }
 
 static void begin(struct maker *maker)
@@ -501,6 +508,63 @@ START_TEST(written_pages_are_whose_blocks_lie_in_them)
 }
 END_TEST
 
+/* Of 16 pages 10 were touched, 12 lie on node 0 and 4 on node 3. Site 1 has 12, site 2 has 2. */
+static size_t put_with_nodes(uint8_t *bytes, uint64_t n_nodes, uint64_t node)
+{
+	uint8_t *at = victim_put(
+		bytes,
+		(uint64_t[]){ 0x500, 16 << TRACE_TOUCH_BITS, 16, 10, n_nodes, 0, 12, node, 4 }, 9);
+
+	at = victim_put(at, (uint64_t[]){ 0x1f0, 8 << TRACE_TOUCH_BITS, 8, 8, 0 }, 5);
+	return (size_t)(at - bytes);
+}
+
+static void check_with_nodes(const uint8_t *bytes, size_t n_bytes, int64_t n_rows)
+{
+	struct maker maker;
+	struct db *db = NULL;
+
+	begin(&maker);
+	interval_of(&maker, 1000, bytes, n_bytes, true);
+	interval_of(&maker, 1100, bytes, n_bytes, true);
+	maker_commit(&maker, 9000);
+	maker_close(&maker, 100000);
+	ck_assert_int_eq(db_open_any(maker.trace, &plain, &db), 0);
+	ck_assert_int_eq(check_integer(db_handle(db), "SELECT count(*) FROM page_run"), n_rows);
+	if (n_rows > 0) {
+		sqlite3 *sql = db_handle(db);
+
+		ck_assert_int_eq(of_site(sql, "n_intervals", 1, 0), 2);
+		ck_assert_int_eq(
+			of_site(sql, "node_touched = '{\"0\": [8192, 40960], \"3\": [0, 16384]}'",
+				1, 0),
+			1);
+		ck_assert_int_eq(
+			of_site(sql, "node_touched = '{\"0\": [0, 8192], \"3\": [0, 8192]}'", 2, 0),
+			1);
+		ck_assert_int_eq(of_site(sql, "node_touched IS NULL", 3, 0), 1);
+		ck_assert_int_eq(check_integer(sql, "SELECT count(*) FROM page_run WHERE CASE"
+						    " address WHEN 0x500000 THEN node_bytes ="
+						    " '{\"0\": 49152, \"3\": 16384}' ELSE"
+						    " node_bytes IS NULL END"),
+				 2);
+	}
+	db_close(db);
+	maker_finish(&maker);
+}
+
+START_TEST(touched_pages_lie_where_the_mappings_pages_do)
+{
+	uint8_t bytes[128];
+	size_t n_bytes = put_with_nodes(bytes, 2, 3);
+
+	check_with_nodes(bytes, n_bytes, 2);
+	check_with_nodes(bytes, 9, 0); /* cut in the numbers of nodes */
+	check_with_nodes(bytes, put_with_nodes(bytes, 65, 3), 0);
+	check_with_nodes(bytes, put_with_nodes(bytes, 2, 64), 0);
+}
+END_TEST
+
 START_TEST(damaged_runs_are_no_reason_to_fail)
 {
 	static const struct run wild[] = {
@@ -544,6 +608,7 @@ int main(void)
 	tcase_add_test(tests, a_huge_page_may_have_been_touched_by_any_that_has_a_part_of_it);
 	tcase_add_test(tests, written_pages_have_a_row_for_as_long_as_they_are_written);
 	tcase_add_test(tests, written_pages_are_whose_blocks_lie_in_them);
+	tcase_add_test(tests, touched_pages_lie_where_the_mappings_pages_do);
 	tcase_add_test(tests, damaged_runs_are_no_reason_to_fail);
 	suite_add_tcase(suite, tests);
 	return suite_run(suite);

@@ -251,7 +251,7 @@ START_TEST(a_look_fits_what_the_kernel_counts_before_it_or_behind_it)
 	ck_assert(page_state_fits(&state));
 	state.resident_bytes = 122 * mib; /* it has come and gone */
 	ck_assert(!page_state_fits(&state));
-	record->hugetlb_bytes = 2 * mib; /* which VmRSS does not have */
+	record->uncounted_bytes = 2 * mib; /* which VmRSS does not have */
 	ck_assert(page_state_fits(&state));
 	state.resident_bytes = 100 * mib;
 	ck_assert(!page_state_fits(&state));

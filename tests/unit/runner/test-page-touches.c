@@ -113,7 +113,7 @@ static struct counts read_counts(void)
 	struct page_touches touches = { 0 };
 	struct counts counts;
 
-	ck_assert_int_eq(page_touches_read(child.pid, &touches), 0);
+	ck_assert_int_eq(page_touches_read(child.pid, false, &touches), 0);
 	counts = counts_of(&touches);
 	ck_assert_uint_ge(touches.touched_bytes, counts.touched * page_bytes);
 	ck_assert_uint_ge(touches.resident_bytes, touches.touched_bytes);
@@ -145,6 +145,30 @@ START_TEST(hot_pages_are_touched_in_every_interval_and_no_others)
 }
 END_TEST
 
+/* Behind the run of each mapping: how many nodes, and the pages on each. */
+START_TEST(the_nodes_of_resident_pages_are_told)
+{
+	uint64_t wanted = (uintptr_t)memory / page_bytes, end = 0, fields[5] = { 0 }, pair[2];
+	struct page_touches touches = { 0 };
+	uint64_t n_pages = 0;
+
+	ck_assert_int_eq(page_touches_read(child.pid, true, &touches), 0);
+	for (const uint8_t *at = touches.runs; at < touches.runs + touches.n_run_bytes;) {
+		for (unsigned i = 0; i < 5; i++)
+			ck_assert_ptr_nonnull(at = trace_varint_get_slow(at, &fields[i]));
+		for (uint64_t i = 0; i < fields[4]; i++) {
+			ck_assert_ptr_nonnull(at = trace_varint_get_slow(at, &pair[0]));
+			ck_assert_ptr_nonnull(at = trace_varint_get_slow(at, &pair[1]));
+			n_pages += end + fields[0] == wanted ? pair[1] : 0;
+		}
+		end += fields[0] + (fields[1] >> TRACE_TOUCH_BITS);
+	}
+	page_touches_finish(&touches);
+	/* Where the kernel knows no nodes, none is told. */
+	ck_assert_uint_eq(n_pages, access("/proc/self/numa_maps", R_OK) == 0 ? N_PAGES : 0);
+}
+END_TEST
+
 START_TEST(a_program_that_rests_touches_nothing)
 {
 	wait_rounds(2);
@@ -165,9 +189,9 @@ START_TEST(a_process_that_has_gone_is_not_there)
 	if (pid == 0)
 		_exit(0);
 	ck_assert_int_eq(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
-	ck_assert_int_eq(page_touches_read(pid, &touches), -ESRCH); /* a zombie */
+	ck_assert_int_eq(page_touches_read(pid, false, &touches), -ESRCH); /* a zombie */
 	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
-	ck_assert_int_eq(page_touches_read(pid, &touches), -ESRCH);
+	ck_assert_int_eq(page_touches_read(pid, false, &touches), -ESRCH);
 	ck_assert_int_eq(page_touches_clear(pid), -ESRCH);
 	page_touches_finish(&touches);
 }
@@ -237,7 +261,7 @@ START_TEST(processes_of_others_are_refused)
 
 		if (geteuid() == 0 && setuid(NOBODY) < 0)
 			_exit(2);
-		int read = page_touches_read(1, &touches), cleared = page_touches_clear(1);
+		int read = page_touches_read(1, false, &touches), cleared = page_touches_clear(1);
 
 		_exit((read == -EACCES || read == -EPERM || read == -ESRCH) &&
 				      (cleared == -EACCES || cleared == -EPERM || cleared == -ESRCH)
@@ -264,6 +288,7 @@ int main(void)
 	tcase_add_checked_fixture(tests, start, stop);
 	tcase_add_loop_test(tests, hot_pages_are_touched_in_every_interval_and_no_others, 0,
 			    sizeof(hot) / sizeof(hot[0]));
+	tcase_add_test(tests, the_nodes_of_resident_pages_are_told);
 	tcase_add_test(tests, a_program_that_rests_touches_nothing);
 	tcase_add_test(tests, a_process_that_has_gone_is_not_there);
 	tcase_add_test(tests, a_process_that_becomes_another_program_has_lost_its_memory);

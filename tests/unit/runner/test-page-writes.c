@@ -211,7 +211,7 @@ static struct counts look(uint64_t most_new_pages)
 	struct counts counts = { 0 };
 	uint64_t end = 0, gap = 0, run = 0;
 
-	ck_assert_int_eq(page_touches_read(child.pid, &touches), 0);
+	ck_assert_int_eq(page_touches_read(child.pid, false, &touches), 0);
 	ck_assert_int_eq(page_writes_look(&writes, child.pid, &touches, most_new_pages, &found), 0);
 	for (const uint8_t *at = found.runs; at < found.runs + found.n_run_bytes;) {
 		at = trace_varint_get_slow(at, &gap);
@@ -298,7 +298,7 @@ START_TEST(huge_pages_stay_huge)
 		bool has_huge = false;
 
 		memset(huge, 1, 2 * HUGE_BYTES);
-		ck_assert_int_eq(page_touches_read(getpid(), &touches), 0);
+		ck_assert_int_eq(page_touches_read(getpid(), false, &touches), 0);
 		for (size_t area = 0; area < touches.n_areas; area++)
 			has_huge |= touches.areas[area].start <= (uintptr_t)huge &&
 				    touches.areas[area].end > (uintptr_t)huge &&
@@ -328,7 +328,7 @@ START_TEST(memory_that_is_gone_is_not_there)
 	struct page_touches touches = { 0 };
 	struct page_writes_look found = { 0 };
 
-	ck_assert_int_eq(page_touches_read(child.pid, &touches), 0);
+	ck_assert_int_eq(page_touches_read(child.pid, false, &touches), 0);
 	kill(child.pid, SIGKILL);
 	waitpid(child.pid, NULL, 0);
 	ck_assert_int_eq(page_writes_look(&writes, child.pid, &touches, UINT64_MAX, &found),
