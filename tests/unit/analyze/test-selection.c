@@ -320,16 +320,17 @@ static struct scan_bound pick_bound(struct world *world, const char *table)
 
 static void check_scans(struct world *world)
 {
-	int n_left_out = 0;
+	int n_left_out = 0, n_bounds = fewer(20);
 
 	for (int i = 0; i < 3; i++) {
 		ck_assert_int_eq(check_scan(world, chunked[i], NULL), 0);
-		for (int n = 0; n < fewer(20); n++) {
+		for (int n = 0; n < n_bounds; n++) {
 			struct scan_bound bound = pick_bound(world, chunked[i]);
 			n_left_out += check_scan(world, chunked[i], &bound);
 		}
 	}
-	ck_assert(n_left_out > 0 || world->n_blocks + world->n_samples < 200);
+	/* A few bounds, or a few chunks, may by chance leave out none. */
+	ck_assert(n_left_out > 0 || n_bounds < 10 || world->n_blocks + world->n_samples < 200);
 }
 
 /* ---- Against SQL ---- */
