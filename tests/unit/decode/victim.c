@@ -302,13 +302,12 @@ static void virtual_calls(void)
 		sums[3] += functions[(i * 7 + i / 5) % 3](i % 11);
 }
 
-/* Of its masked moves clang 14 makes code in which a twentieth of the lanes is not known. */
-#ifdef __clang__
-#define MASKED_LANES 900
-#else
-#define MASKED_LANES 1000
-#endif
-
+/*
+ * Vector registers are not sampled: lanes are told from the steps of a turn before which their
+ * indices or masks were not computed yet. Of three gathers two have indices that are not loaded,
+ * computed and used within half a turn: a third of the lanes. The masks that are not loaded are
+ * computed and used in the first half of masked_avx2: a half; the other one picks nothing.
+ */
 const struct victim victims[] = {
 	{ "copy", copy, 1, 0, 0 },
 	{ "stencil", stencil, 1, 0, 0 },
@@ -323,8 +322,8 @@ const struct victim victims[] = {
 	{ "joins", joins, 0, 0, 0 },
 	{ "hash", hash, 0, 0, 0 },
 	{ "virtual", virtual_calls, 0, 0, 0 },
-	{ "gather-avx2", gather_avx2, 1, "avx2", 4000 },
-	{ "masked-avx2", masked_avx2, 1, "avx2", MASKED_LANES },
-	{ "scatter-avx512", scatter_avx512, 1, "avx512", 4000 },
+	{ "gather-avx2", gather_avx2, 1, "avx2", 3 },
+	{ "masked-avx2", masked_avx2, 1, "avx2", 2 },
+	{ "scatter-avx512", scatter_avx512, 1, "avx512", 3 },
 };
 const size_t n_victims = sizeof(victims) / sizeof(victims[0]);

@@ -7,7 +7,11 @@ struct victim {
 	void (*run)(void);
 	int is_loop; /* nearly all of its steps lie in loops that close */
 	const char *needs; /* "avx2", "avx512", or NULL */
-	unsigned n_lanes; /* at least so many lanes of gathers and masked moves are told */
+	/*
+	 * Of the lanes of gathers, scatters and masked moves, met from all steps of their loop, at
+	 * least one in so many is told; 0: it has none
+	 */
+	unsigned one_lane_in;
 };
 
 extern const struct victim victims[];
