@@ -35,6 +35,7 @@
 #define DECODE_N_REGS		18u /* bits of DECODE_REGS_MASK, in this order */
 #define DECODE_REGS_MASK	UINT64_C(0xff03ff) /* perf's sample_regs_user */
 #define DECODE_STACK_BYTES	256u /* stack bytes beyond these are not used */
+#define DECODE_BELOW_BYTES	128u /* nor these: the red zone, System V ABI, 3.2.2 */
 #define DECODE_MAX_INSTRUCTIONS 512u
 #define DECODE_MAX_ACCESSES	(2 * DECODE_MAX_INSTRUCTIONS)
 #define DECODE_LOOK_AHEAD	64u /* instructions charged when no loop closed */
@@ -100,6 +101,9 @@ struct decode_sample {
 	uint64_t fs_base; /* 0: not known */
 	const void *stack; /* bytes at regs[DECODE_SP]; may be NULL */
 	uint32_t stack_bytes;
+	/* bytes that end at regs[DECODE_SP]: the variables of functions that call none */
+	uint32_t below_bytes;
+	const void *below; /* NULL: not known */
 	const struct decode_vectors *vectors; /* NULL: not known */
 	uint32_t process; /* any number that tells address spaces apart */
 	uint64_t time; /* in the unit of the caller's callbacks */

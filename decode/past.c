@@ -443,6 +443,7 @@ bool decode_past_solve(const struct block_code *code, const struct decode_sample
 	solver.at_ip = sample;
 	solver.sample = *sample;
 	solver.sample.stack = NULL;
+	solver.sample.below = NULL;
 	solver.slots = slots;
 	solver.n_first = 0;
 	solver.past = ret_past;

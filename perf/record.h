@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* What the event was opened with: decides how its records look. */
 struct pmu_format {
@@ -53,6 +54,33 @@ struct pmu_sample {
 	const void *stack; /* stack_bytes bytes from the user stack pointer upwards, or NULL */
 	uint64_t stack_bytes; /* what the kernel could copy, not what was asked for */
 };
+
+/*
+ * What begins the raw data of samples that have the bytes below their stack pointer: those of our
+ * own source `signal`. The bytes follow; they end at the stack pointer.
+ */
+#define PMU_RAW_BELOW UINT32_C(0x776f6c62)
+
+static inline bool pmu_sample_has_below(const struct pmu_sample *sample)
+{
+	uint32_t tag = 0;
+
+	if (sample->raw_bytes > sizeof(tag))
+		memcpy(&tag, sample->raw, sizeof(tag));
+	return tag == PMU_RAW_BELOW;
+}
+
+/* These bytes, in the record; NULL: it has none. */
+static inline const void *pmu_sample_below(const struct pmu_sample *sample)
+{
+	return pmu_sample_has_below(sample) ? (const char *)sample->raw + sizeof(uint32_t) : NULL;
+}
+
+/* How many there are. */
+static inline uint32_t pmu_sample_below_bytes(const struct pmu_sample *sample)
+{
+	return pmu_sample_has_below(sample) ? sample->raw_bytes - (uint32_t)sizeof(uint32_t) : 0;
+}
 
 /* MMAP and MMAP2. */
 struct pmu_map {

@@ -18,8 +18,9 @@ struct pmu_signal_sample {
 	uint32_t n_periods;
 	bool is_kernel; /* the time was that of a system call */
 	const uint64_t *registers; /* in the order of perf's bits */
-	const void *stack;
-	uint32_t stack_bytes;
+	const uint8_t *stack; /* where the stack pointer is */
+	uint32_t stack_bytes; /* from there up, a multiple of 8 at most 256 */
+	uint32_t below_bytes; /* right below it, a multiple of 8 at most 128 */
 };
 
 /* Queue a sample; the next pmu_stream_read() gives it. 0 or -ENOMEM. */

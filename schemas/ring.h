@@ -72,6 +72,7 @@
 #define RING_SIGNAL		61
 #define RING_SAMPLE_REGISTERS	18u
 #define RING_SAMPLE_STACK_BYTES 256u
+#define RING_SAMPLE_BELOW_BYTES 128u /* the red zone: System V ABI, 3.2.2 */
 
 /* Why an image is not sampled by signal any more. */
 enum ring_signal_stop {
@@ -442,8 +443,8 @@ struct ring_exec {
 _Static_assert(sizeof(struct ring_exec) == RING_RECORD_BYTES, "is shared");
 
 /*
- * n slots: SAMPLE, of --source signal; stack_bytes of the stack, from the stack pointer up, behind
- * it.
+ * n slots: SAMPLE, of --source signal. Behind it below_bytes of the stack that end at the stack
+ * pointer, and stack_bytes from there up.
  */
 struct ring_sample {
 	_Atomic uint64_t head;
@@ -452,7 +453,7 @@ struct ring_sample {
 	/* that it stands for: the timer is looked at by the kernel's tick only */
 	uint32_t n_periods;
 	uint16_t stack_bytes;
-	uint16_t reserved0;
+	uint16_t below_bytes;
 	uint64_t registers
 		[RING_SAMPLE_REGISTERS]; /* in the order of perf's bits: ax, bx, cx ... r15 */
 	uint64_t reserved1[2];

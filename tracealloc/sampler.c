@@ -11,10 +11,12 @@
 #include "tracealloc/ring/clock.h"
 
 #define KERNEL_SIGSET_BYTES 8
-#define RECORD_BYTES	    ((uint32_t)sizeof(struct ring_sample) + RING_SAMPLE_STACK_BYTES)
-#define RECORD_SLOTS	    (RECORD_BYTES / RING_RECORD_BYTES)
-#define NS_PER_SECOND	    UINT64_C(1000000000)
-#define HANDLERS_BYTES	    3072u /* of the program's handler and of ours */
+#define RECORD_BYTES                                                                               \
+	((uint32_t)sizeof(struct ring_sample) + RING_SAMPLE_BELOW_BYTES + RING_SAMPLE_STACK_BYTES)
+#define RECORD_SLOTS	 (RECORD_BYTES / RING_RECORD_BYTES)
+#define NS_PER_SECOND	 UINT64_C(1000000000)
+#define HANDLERS_BYTES	 3072u /* of the program's handler and of ours */
+#define MOST_FRAME_BYTES 16384ul /* of the kernel: with AMX about 11,000 */
 #define LEAST_FRAME_BYTES                                                                          \
 	2048ul /* where the kernel does not tell: MINSIGSTKSZ of old headers, a constant */
 #define THREAD_CLOCK 6u /* CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED, linux/posix-timers.h */
@@ -51,6 +53,19 @@ static uint16_t stack_bytes(const struct ta_thread *thread, uintptr_t sp)
 	return (uint16_t)((thread->stack_end - sp) & ~(uintptr_t)7);
 }
 
+/*
+ * Functions that call none have variables below their stack pointer. The kernel has just put its
+ * frame below these; on another stack only what lies on the stack pointer's page surely is mapped.
+ */
+static uint16_t below_bytes(uintptr_t sp, uintptr_t frame)
+{
+	uintptr_t on_page = sp % TA_PAGE_BYTES & ~(uintptr_t)7;
+
+	if (sp - frame < MOST_FRAME_BYTES || on_page >= RING_SAMPLE_BELOW_BYTES)
+		return RING_SAMPLE_BELOW_BYTES;
+	return (uint16_t)on_page;
+}
+
 static void fill(struct ring_sample *record, const struct ta_thread *thread, const siginfo_t *info,
 		 const ucontext_t *context)
 {
@@ -60,9 +75,11 @@ static void fill(struct ring_sample *record, const struct ta_thread *thread, con
 	record->fs_base = ta_thread_pointer();
 	record->n_periods = 1 + (uint32_t)(info->si_overrun > 0 ? info->si_overrun : 0);
 	record->stack_bytes = stack_bytes(thread, sp);
+	record->below_bytes = record->stack_bytes ? below_bytes(sp, (uintptr_t)context) : 0;
 	for (unsigned i = 0; i < RING_SAMPLE_REGISTERS; i++)
 		record->registers[i] = (uint64_t)context->uc_mcontext.gregs[registers[i]];
-	memcpy(record->stack, (const void *)sp, record->stack_bytes);
+	memcpy(record->stack, (const void *)(sp - record->below_bytes),
+	       (size_t)record->below_bytes + record->stack_bytes);
 	ta_record_commit(&record->head, RING_HEAD(TRACE_OP_SAMPLE, 0, RECORD_SLOTS, 0));
 }
 #else

@@ -38,6 +38,8 @@ static bool fill_input(struct samples *samples, const struct pmu_sample *sample,
 		.stack_bytes = sample->stack_bytes > DECODE_STACK_BYTES
 				       ? DECODE_STACK_BYTES
 				       : (uint32_t)sample->stack_bytes,
+		.below = pmu_sample_below(sample),
+		.below_bytes = pmu_sample_below_bytes(sample),
 		.process = item->space,
 		.time = (uint64_t)item->time_ns,
 	};

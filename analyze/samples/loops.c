@@ -216,6 +216,7 @@ static void keep(struct loop_last *last, const struct decode_sample *input, uint
 	if (input->stack)
 		memcpy(last->stack, input->stack, input->stack_bytes);
 	last->sample.stack = input->stack ? last->stack : NULL;
+	last->sample.below = NULL;
 }
 
 int sample_loops_enter(struct samples *samples, const struct decode_sample *input)

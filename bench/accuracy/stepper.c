@@ -3,8 +3,9 @@
  * tells from each with what the processor did: which instructions ran before and after it, and what
  * they accessed.
  *
- *	stepper SEED STRETCHES STEPS GAP_MS PROGRAM [ARGUMENT...]
+ *	stepper [below] SEED STRETCHES STEPS GAP_MS PROGRAM [ARGUMENT...]
  *
+ * below: samples have the bytes below their stack pointer, as those of --source signal.
  * The program runs on for GAP_MS before each stretch of STEPS instructions. Prints "NAME NUMBER",
  * one a line; shares are sums over samples. Only the first thread is stepped. Exits with 77 where
  * ptrace is not allowed.
@@ -39,6 +40,7 @@ struct step {
 	uint64_t fs_base;
 	uint8_t stack[DECODE_STACK_BYTES];
 	uint32_t stack_bytes;
+	uint8_t below[DECODE_BELOW_BYTES];
 	bool is_sample;
 };
 
@@ -53,6 +55,7 @@ static struct {
 	uint8_t bytes[PAGE_BYTES];
 } * pages;
 
+static bool has_below;
 static pid_t child;
 static int memory_fd = -1;
 static struct step *steps;
@@ -64,6 +67,7 @@ static struct {
 	uint64_t samples, stepped, loops, loops_wrong;
 	double charged; /* all shares of accesses and of code */
 	double resolved, code; /* of these with an address; of code without accesses */
+	double unknown; /* of these with nothing to find an owner by */
 	double not_run; /* of instructions that did not run there */
 	uint64_t addresses, addresses_wrong;
 	uint64_t stalls, stalls_wrong;
@@ -153,7 +157,9 @@ static void sample_of(size_t i, struct decode_sample *ret_sample)
 	*ret_sample = (struct decode_sample){ .ip = steps[i].regs[DECODE_IP],
 					      .fs_base = steps[i].fs_base,
 					      .stack = steps[i].stack,
-					      .stack_bytes = steps[i].stack_bytes };
+					      .stack_bytes = steps[i].stack_bytes,
+					      .below = has_below ? steps[i].below : NULL,
+					      .below_bytes = DECODE_BELOW_BYTES };
 	memcpy(ret_sample->regs, steps[i].regs, sizeof(ret_sample->regs));
 }
 
@@ -223,6 +229,12 @@ static void check_stall(size_t i)
 			check_address(at, &window.stalled[k]);
 }
 
+static void count_unknown(const struct decode_access *access)
+{
+	if (access->state != DECODE_NEXT_TURN && !decode_state_has_address(access->state))
+		seen.unknown += access->share;
+}
+
 static void check_sample(size_t i)
 {
 	struct decode_sample sample;
@@ -243,6 +255,10 @@ static void check_sample(size_t i)
 		seen.loops++;
 		seen.loops_wrong += !is_at(i + window.n_instructions, sample.ip);
 	}
+	for (uint32_t k = 0; k < charge.n_charged; k++)
+		count_unknown(&window.accesses[k]);
+	for (uint32_t k = 0; k < window.n_behind; k++)
+		count_unknown(&window.behind[k]);
 	check_stall(i);
 }
 
@@ -268,6 +284,9 @@ static void save_step(const struct user_regs_struct *user)
 	step->is_sample = lrand48() % ONE_IN == 0;
 	if (step->is_sample)
 		n = pread(memory_fd, step->stack, sizeof(step->stack), (off_t)user->rsp);
+	if (step->is_sample && pread(memory_fd, step->below, sizeof(step->below),
+				     (off_t)(user->rsp - sizeof(step->below))) < 0)
+		memset(step->below, 0, sizeof(step->below));
 	step->stack_bytes = n > 0 ? (uint32_t)n : 0;
 	n_steps++;
 }
@@ -358,7 +377,8 @@ static int make_decoders(size_t n)
 static void print_seen(void)
 {
 	printf("steps %" PRIu64 "\nsamples %" PRIu64 "\n", seen.stepped, seen.samples);
-	printf("resolved %.3f\ncode %.3f\nnot-run %.3f\n", seen.resolved, seen.code, seen.not_run);
+	printf("unknown %.3f\nresolved %.3f\ncode %.3f\nnot-run %.3f\n", seen.unknown,
+	       seen.resolved, seen.code, seen.not_run);
 	printf("addresses %" PRIu64 "\naddresses-wrong %" PRIu64 "\n", seen.addresses,
 	       seen.addresses_wrong);
 	printf("stalls %" PRIu64 "\nstalls-wrong %" PRIu64 "\n", seen.stalls, seen.stalls_wrong);
@@ -369,9 +389,12 @@ int main(int argc, char **argv)
 {
 	int status;
 
+	has_below = argc > 1 && strcmp(argv[1], "below") == 0;
+	argc -= has_below;
+	argv += has_below;
 	if (argc < 6) {
 		fprintf(stderr,
-			"usage: stepper SEED STRETCHES STEPS GAP_MS PROGRAM [ARGUMENT...]\n");
+			"usage: stepper [below] SEED STRETCHES STEPS GAP_MS PROGRAM [ARG...]\n");
 		return 2;
 	}
 	size_t n = strtoull(argv[3], NULL, 10);

@@ -51,12 +51,12 @@ def commands(folder, own):
     return {**found, **{name: [path] for name, path in own.items()}}
 
 
-def step(stepper, command, stretches=STRETCHES, n_steps=STEPS, seed=1):
-    """{what: number} as the stepper prints it."""
+def step(stepper, command, stretches=STRETCHES, n_steps=STEPS, seed=1, below=False):
+    """{what: number} as the stepper prints it; below: with the bytes below the stack pointer."""
     numbers = [str(number) for number in (seed, stretches, n_steps, GAP_MS)]
-    done = subprocess.run([stepper, *numbers, *command], text=True, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, env=environment(LC_ALL="C"), check=False,
-                          timeout=600)
+    done = subprocess.run([stepper, *["below"][:below], *numbers, *command], text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          env=environment(LC_ALL="C"), check=False, timeout=600)
     if done.returncode == SKIP:
         skip("ptrace of own children is not allowed")
     if done.returncode != 0:

@@ -10,7 +10,7 @@ static bool is_held(const struct machine *machine, uint64_t address)
 	for (unsigned i = 0; i < 2; i++) {
 		unsigned slot = (unsigned)(words[i] / 8 % MACHINE_WORDS);
 
-		if (words[i] - machine->stack_start < MACHINE_STACK_WORDS * 8 ||
+		if (words[i] - machine->stack_start < machine->n_stack * 8 ||
 		    (machine->words_used >> slot & 1 && machine->words[slot].address == words[i]))
 			return true;
 	}

@@ -4,7 +4,7 @@
 
 static bool is_on_stack(const struct machine *machine, uint64_t address)
 {
-	return address - machine->stack_start < MACHINE_STACK_WORDS * 8;
+	return address - machine->stack_start < machine->n_stack * 8;
 }
 
 void decode_machine_init(struct machine *machine, const struct decode_memory *memory,
@@ -22,7 +22,9 @@ void decode_machine_init(struct machine *machine, const struct decode_memory *me
 	machine->n_calls = 0;
 	machine->memory = memory;
 	machine->sample = sample;
-	machine->stack_start = sample->regs[DECODE_SP] & ~UINT64_C(7);
+	machine->stack_start =
+		(sample->regs[DECODE_SP] - (sample->below ? DECODE_BELOW_BYTES : 0)) & ~UINT64_C(7);
+	machine->n_stack = MACHINE_STACK_WORDS - (sample->below ? 0 : DECODE_BELOW_BYTES / 8);
 	machine->stack_loaded = 0;
 	machine->stack_stable = UINT64_MAX;
 	machine->words_used = 0;
@@ -34,7 +36,12 @@ void decode_machine_init(struct machine *machine, const struct decode_memory *me
 static struct value sampled_byte(const struct decode_sample *sample, uint64_t address)
 {
 	uint64_t offset = address - sample->regs[DECODE_SP];
+	uint64_t below = sample->regs[DECODE_SP] - address;
 
+	if (sample->below && below - 1 < sample->below_bytes && below <= DECODE_BELOW_BYTES)
+		return (struct value){
+			((const uint8_t *)sample->below)[sample->below_bytes - below], 0xff
+		};
 	if (!sample->stack || offset >= sample->stack_bytes || offset >= DECODE_STACK_BYTES)
 		return (struct value){ 0, 0 };
 	return (struct value){ ((const uint8_t *)sample->stack)[offset], 0xff };
@@ -222,7 +229,7 @@ void decode_machine_forget(struct machine *machine, uint64_t address, uint64_t n
 		return;
 	}
 	machine->is_data_lost = true;
-	for (unsigned i = 0; i < MACHINE_STACK_WORDS; i++)
+	for (unsigned i = 0; i < machine->n_stack; i++)
 		forget_bits(stack_word(machine, i),
 			    overlap_mask(machine->stack_start + i * 8, address, n_bytes));
 	for (; used; used &= used - 1) {

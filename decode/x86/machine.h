@@ -11,8 +11,9 @@
 #include "decode/x86/instruction.h"
 #include "decode/x86/value.h"
 
-#define MACHINE_WORDS	    64 /* stored words outside the sampled stack; a power of two, <= 64 */
-#define MACHINE_STACK_WORDS (DECODE_STACK_BYTES / 8 + 1) /* rsp need not be aligned */
+#define MACHINE_WORDS 64 /* stored words outside the sampled stack; a power of two, <= 64 */
+/* rsp need not be aligned */
+#define MACHINE_STACK_WORDS ((DECODE_BELOW_BYTES + DECODE_STACK_BYTES) / 8 + 1)
 #define MACHINE_CALLS	    8u
 #define MACHINE_GOES_ON	    DECODE_END_COUNT
 
@@ -64,6 +65,7 @@ struct machine {
 	 * leave may still read it (see decode.h).
 	 */
 	uint64_t stack_start; /* of stack[0], 8-aligned */
+	unsigned n_stack; /* words of stack that are used */
 	uint64_t stack_loaded; /* bit per word of stack: its value is valid */
 	uint64_t stack_stable; /* bit per word of stack */
 	struct value stack[MACHINE_STACK_WORDS];

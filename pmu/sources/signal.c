@@ -10,13 +10,18 @@
 
 #include "common/array.h"
 #include "common/cleanup.h"
+#include "perf/record.h"
 #include "pmu/signal.h"
 #include "pmu/stream.h"
 
 #define SIGNAL_REGISTERS UINT64_C(0xff03ff) /* as those of the clock */
 #define STACK_BYTES	 256u
-#define NS_PER_SECOND	 UINT64_C(1000000000)
-#define RIP		 8u /* index of ip among the registers */
+#define BELOW_BYTES	 128u
+#define SAMPLE_TYPE                                                                                \
+	(PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_PERIOD |                \
+	 PERF_SAMPLE_RAW | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER)
+#define NS_PER_SECOND UINT64_C(1000000000)
+#define RIP	      8u /* index of ip among the registers */
 
 struct signal_stream {
 	struct access_stream base;
@@ -68,8 +73,7 @@ static void configure(const struct access_options *options, struct perf_event_at
 	attr->type = PERF_TYPE_SOFTWARE;
 	attr->config = PERF_COUNT_SW_TASK_CLOCK;
 	attr->sample_period = choose_period(options, &notes);
-	attr->sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
-			    PERF_SAMPLE_PERIOD | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
+	attr->sample_type = SAMPLE_TYPE;
 	attr->sample_regs_user = SIGNAL_REGISTERS;
 	attr->sample_stack_user = STACK_BYTES;
 }
@@ -144,16 +148,23 @@ static void put_number(struct signal_stream *stream, uint64_t number)
 	put(stream, &number, sizeof(number));
 }
 
+/* See pmu_sample_below(). */
+static void put_below(struct signal_stream *stream, const uint8_t *stack, uint32_t n_bytes)
+{
+	put_number(stream, (n_bytes + sizeof(uint32_t)) | (uint64_t)PMU_RAW_BELOW << 32);
+	put(stream, stack - n_bytes, n_bytes);
+}
+
 int pmu_signal_push(struct access_stream *base, const struct pmu_signal_sample *sample)
 {
 	struct signal_stream *stream = signal_stream(base);
-	uint32_t stack_bytes = sample->stack_bytes & ~7u;
+	uint32_t stack_bytes = sample->stack_bytes & ~7u, below_bytes = sample->below_bytes & ~7u;
 	size_t registers_bytes = PMU_SIGNAL_REGISTERS * sizeof(*sample->registers);
 	/*
-	 * ip, tid, time, period, abi, registers, size of the stack, and unless it is 0 its bytes
-	 * and size
+	 * ip, tid, time, period, raw data, abi, registers, size of the stack, and unless it is 0
+	 * its bytes and size
 	 */
-	size_t n_bytes = sizeof(struct perf_event_header) + 6 * 8 + registers_bytes +
+	size_t n_bytes = sizeof(struct perf_event_header) + 7 * 8 + below_bytes + registers_bytes +
 			 (stack_bytes ? stack_bytes + 8 : 0);
 	const struct perf_event_header head = {
 		.type = PERF_RECORD_SAMPLE,
@@ -161,7 +172,7 @@ int pmu_signal_push(struct access_stream *base, const struct pmu_signal_sample *
 		.size = (uint16_t)n_bytes,
 	};
 
-	if (stack_bytes > STACK_BYTES)
+	if (stack_bytes > STACK_BYTES || below_bytes > BELOW_BYTES)
 		return -EINVAL;
 	if (make_room(stream, n_bytes) < 0)
 		return -ENOMEM;
@@ -170,6 +181,7 @@ int pmu_signal_push(struct access_stream *base, const struct pmu_signal_sample *
 	put_number(stream, sample->pid | (uint64_t)sample->tid << 32);
 	put_number(stream, sample->time_ns);
 	put_number(stream, stream->period_ns * sample->n_periods);
+	put_below(stream, sample->stack, below_bytes);
 	put_number(stream, PERF_SAMPLE_REGS_ABI_64);
 	put(stream, sample->registers, registers_bytes);
 	put_number(stream, stack_bytes);
@@ -219,8 +231,7 @@ static void describe(const struct access_stream *base, struct trace_source *ret_
 	*ret_source = (struct trace_source){
 		.perf_type = PERF_TYPE_SOFTWARE,
 		.perf_config = PERF_COUNT_SW_TASK_CLOCK,
-		.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
-			       PERF_SAMPLE_PERIOD | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER,
+		.sample_type = SAMPLE_TYPE,
 		.regs_user = SIGNAL_REGISTERS,
 		.stack_bytes = STACK_BYTES,
 		.period = signal_stream(base)->period_ns,

@@ -220,7 +220,8 @@ static void consume_sample(struct drain *drain, struct chain *chain, const struc
 	const struct ring_sample *shared = copy_record(drain, record);
 	struct ring_sample *sample = drain->scratch;
 
-	if (sizeof(*shared) + shared->stack_bytes > (size_t)record->n_slots * RING_RECORD_BYTES) {
+	if (sizeof(*shared) + shared->below_bytes + shared->stack_bytes >
+	    (size_t)record->n_slots * RING_RECORD_BYTES) {
 		slot_of(drain, chain)->losses.n_damaged += record->n_slots;
 		return;
 	}

@@ -70,7 +70,7 @@ struct drain_handler {
 	void (*heap_range)(void *user, void *image, const struct drain_heap_range *range);
 	void (*exec)(void *user, void *image, const struct drain_exec *exec);
 	/*
-	 * A sample of --source signal; a private copy, with its stack_bytes checked. NULL: dropped.
+	 * A sample of --source signal; a private copy, the sizes in it checked. NULL: dropped.
 	 */
 	void (*sample)(void *user, void *image, uint32_t thread_id,
 		       const struct ring_sample *sample);

@@ -667,6 +667,8 @@ int run_data_sample(struct run_data *data, const struct pmu_record *record,
 		.stack_bytes = sample->stack_bytes > DECODE_STACK_BYTES
 				       ? DECODE_STACK_BYTES
 				       : (uint32_t)sample->stack_bytes,
+		.below = pmu_sample_below(sample),
+		.below_bytes = pmu_sample_below_bytes(sample),
 		.process = image->id,
 		.time = record->origin.time_ns,
 	};

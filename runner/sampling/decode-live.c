@@ -201,6 +201,8 @@ static bool decode(struct samples_private *private_samples, const struct pmu_rec
 		.stack_bytes = sample->stack_bytes > DECODE_STACK_BYTES
 				       ? DECODE_STACK_BYTES
 				       : (uint32_t)sample->stack_bytes,
+		.below = pmu_sample_below(sample),
+		.below_bytes = pmu_sample_below_bytes(sample),
 		.process = image ? image->id : 0,
 		.time = record->origin.time_ns,
 	};

@@ -58,8 +58,9 @@ void samples_take_signal(struct samples *samples, const struct image *image, uin
 		.n_periods = sample->n_periods,
 		.is_kernel = is_after_syscall(sample->registers),
 		.registers = sample->registers,
-		.stack = sample->stack,
+		.stack = sample->stack + sample->below_bytes,
 		.stack_bytes = sample->stack_bytes,
+		.below_bytes = sample->below_bytes,
 	};
 
 	if (!stream)

@@ -13,6 +13,9 @@ JOIN sample ON sample.id = sample_id JOIN allocation ON allocation.id = owner_id
 JOIN stack ON stack.id = allocation.stack_id JOIN frame ON frame.id = stack.frame_id
 WHERE role = 1 AND owner_kind = 1 GROUP BY 1"""
 
+UNKNOWN = """SELECT sum(share) FROM touch JOIN sample ON sample.id = sample_id
+JOIN owner ON owner.id = owner_kind WHERE role = 1 AND owner.name = 'unknown'"""
+
 TIMES = """SELECT symbol.name, sum(share * weight) FROM touch JOIN sample ON sample.id = sample_id
 JOIN symbol ON symbol.id = owner_id WHERE role = 1 AND owner_kind = 4 GROUP BY 1"""
 
@@ -65,6 +68,18 @@ def check_threads(checks, memsight, victim):
         checks.that(abs(found.get(name, 0) - ns) < 0.25 * ns + 3e7, name + ": CPU time")
     threads = recording.one("SELECT count(DISTINCT thread_id) FROM sample")
     checks.that(threads >= 3, "%s threads are sampled" % threads)
+
+
+def check_variables(checks, memsight, victim):
+    """Code without optimisation: with the bytes below the stack pointer all of it is known. Without
+    these a tenth was not."""
+    recording = Recording(memsight, [victim, "variables"], SIGNAL)
+    n = recording.one("SELECT n_samples FROM source WHERE name = 'signal'")
+    unknown = recording.one(UNKNOWN) or 0
+    found = {name: sum_ for name, sum_, squares in recording.ask(SHARES)}
+    print("variables: of %d samples unknown %.1f, on the heap %s" % (n, unknown, found))
+    checks.that(n >= 20, "variables: %d samples" % n)
+    checks.that(unknown <= 0.03 * n, "variables: %.1f of %d samples unknown" % (unknown, n))
 
 
 def check_signals(checks, memsight, victim):
@@ -126,6 +141,7 @@ def main():
     check_shares(checks, memsight, victim_clock)
     check_stacks(checks, memsight, victim)
     check_threads(checks, memsight, victim)
+    check_variables(checks, memsight, victim)
     check_signals(checks, memsight, victim)
     check_without_perf(checks, memsight, victim, no_perf)
     check_messages(checks, memsight, victim)

@@ -191,14 +191,45 @@ static int use_errno(void)
 	return 0;
 }
 
+#ifdef __clang__
+#define PLAIN __attribute__((noinline, optnone))
+#else
+#define PLAIN __attribute__((noinline, optimize("O0")))
+#endif
+
+/* Without optimisation: all of its variables lie below the stack pointer. */
+PLAIN static void multiply(const float *a, const float *b, float *c, int n)
+{
+	for (int i = 0; i < n; i++)
+		for (int k = 0; k < n; k++)
+			for (int j = 0; j < n; j++)
+				c[i * n + j] += a[i * n + k] * b[k * n + j];
+}
+
+static int use_variables(void)
+{
+	enum { SIDE = 60 };
+	const size_t n_bytes = SIDE * SIDE * sizeof(float);
+	float *a = calloc(1, n_bytes), *b = calloc(1, n_bytes), *c = calloc(1, n_bytes);
+
+	for (int i = 0; i < 500; i++)
+		multiply(a, b, c, SIDE);
+	printf("sum %g\n", (double)c[0]);
+	free(a);
+	free(b);
+	free(c);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
 		int (*run)(void);
 	} parts[] = {
-		{ "threads", use_threads }, { "own", use_own_handler }, { "mask", use_mask },
-		{ "child", use_children },  { "held", use_held },	{ "errno", use_errno }
+		{ "threads", use_threads },	{ "own", use_own_handler }, { "mask", use_mask },
+		{ "child", use_children },	{ "held", use_held },	    { "errno", use_errno },
+		{ "variables", use_variables },
 	};
 
 	for (size_t i = 0; argc > 1 && i < sizeof(parts) / sizeof(parts[0]); i++) {

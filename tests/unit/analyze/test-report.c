@@ -161,6 +161,25 @@ START_TEST(accesses_to_blocks_given_back_are_told_with_what_is_usual)
 }
 END_TEST
 
+START_TEST(unknown_time_beside_that_of_the_stack_names_the_source_that_knows)
+{
+	const char *const kinds =
+		"INSERT OR REPLACE INTO kind_share SELECT 1, id, n, 0, 0, 0, 0, 0,"
+		" 0, 0, 0, 0 FROM (SELECT 13 AS id, 120 AS n UNION SELECT 5, %s)";
+
+	for (int is_plain = 0; is_plain < 2; is_plain++) {
+		char sql[300];
+		snprintf(sql, sizeof(sql), kinds, is_plain ? "600" : "400");
+		ck_assert_int_eq(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+		write_report("summary");
+		if (is_plain)
+			ck_assert_has("hint: 12 % of the time is at addresses that are not known");
+		else
+			ck_assert_ptr_null(strstr(text, "--source signal"));
+	}
+}
+END_TEST
+
 START_TEST(few_samples_say_how_many_more_it_takes)
 {
 	static const struct {
@@ -625,6 +644,7 @@ int main(void)
 	tcase_add_test(tcase, time_of_ours_that_is_much_is_told);
 	tcase_add_test(tcase, time_that_samples_do_not_stand_for_is_told);
 	tcase_add_test(tcase, accesses_to_blocks_given_back_are_told_with_what_is_usual);
+	tcase_add_test(tcase, unknown_time_beside_that_of_the_stack_names_the_source_that_knows);
 	tcase_add_test(tcase, few_samples_say_how_many_more_it_takes);
 	tcase_add_test(tcase,
 		       shares_of_threads_and_regions_have_time_without_samples_in_their_interval);

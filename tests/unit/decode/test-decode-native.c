@@ -142,7 +142,7 @@ static void check_word(const struct instruction *instruction, uint64_t address, 
 /* All that the machine knows of memory. */
 static void check_words(const struct machine *machine, const struct instruction *instruction)
 {
-	for (unsigned i = 0; i < MACHINE_STACK_WORDS; i++)
+	for (unsigned i = 0; i < machine->n_stack; i++)
 		if (machine->stack_loaded >> i & machine->stack_stable >> i & 1)
 			check_word(instruction, machine->stack_start + i * 8, machine->stack[i]);
 	for (unsigned i = 0; i < MACHINE_WORDS; i++)

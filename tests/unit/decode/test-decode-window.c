@@ -49,6 +49,19 @@ PROGRAM(forward, "push rdi\n"
 		 "mov r8, [rax]\n"
 		 "mov r8, [rbx]\n"
 		 "mov r8, [rcx]");
+PROGRAM(below, "mov rax, [rsp-8]\n"
+	       "mov r8, [rax]\n"
+	       "mov rcx, [rsp-24]\n" /* no sample has it */
+	       "mov r8, [rcx]\n"
+	       "mov [rsp-16], rdi\n"
+	       "mov rdx, [rsp-16]\n"
+	       "mov r8, [rdx]\n"
+	       "mov rbx, [rsp]\n"
+	       "mov r8, [rbx]\n"
+	       "push rsi\n"
+	       "mov rax, [rsp]\n" /* where the first one was */
+	       "mov r8, [rax]\n"
+	       "syscall");
 PROGRAM(hazard, "push rbx\n"
 		"mov [rsp-16], rdi\n"
 		"mov rax, [rsi]\n"
@@ -292,6 +305,26 @@ START_TEST(a_store_of_unknown_address_hides_data_but_not_saved_registers)
 	ck_assert_int_eq(window.accesses[5].state, DECODE_UNKNOWN_REGISTER);
 	ck_assert_int_eq(window.accesses[7].state, DECODE_RESOLVED);
 	ck_assert_uint_eq(window.accesses[7].address, HEAP);
+}
+END_TEST
+
+START_TEST(variables_below_the_stack_pointer_are_those_of_the_sample)
+{
+	const uint64_t words[] = { HEAP + 0x100, HEAP + 0x200 };
+
+	LOAD(below);
+	sample.below = words;
+	sample.below_bytes = sizeof(words);
+	put_stack(0, HEAP + 0x300);
+	sample.regs[DECODE_DI] = HEAP + 0x400;
+	sample.regs[DECODE_SI] = HEAP + 0x500;
+	run();
+	ck_assert_uint_eq(window.n_accesses, 12);
+	ck_assert_uint_eq(window.accesses[1].address, HEAP + 0x200);
+	ck_assert_int_eq(window.accesses[3].state, DECODE_UNKNOWN_REGISTER);
+	ck_assert_uint_eq(window.accesses[6].address, HEAP + 0x400);
+	ck_assert_uint_eq(window.accesses[8].address, HEAP + 0x300);
+	ck_assert_uint_eq(window.accesses[11].address, HEAP + 0x500);
 }
 END_TEST
 
@@ -674,6 +707,7 @@ static TCase *make_memory(void)
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, stores_feed_later_loads);
 	tcase_add_test(tcase, a_store_of_unknown_address_hides_data_but_not_saved_registers);
+	tcase_add_test(tcase, variables_below_the_stack_pointer_are_those_of_the_sample);
 	tcase_add_test(tcase, a_vector_store_hides_exactly_its_bytes);
 	tcase_add_test(tcase, a_switch_follows_its_constant_table);
 	tcase_add_test(tcase, bits_of_unknown_registers_can_be_known);
