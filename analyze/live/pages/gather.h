@@ -1,5 +1,6 @@
 #pragma once
 #include <stddef.h>
+#include <stdint.h>
 
 /*
  * Add what one record has of a look at pages to what those before it had: bytes is the address of a

@@ -220,12 +220,12 @@ def check_snapshots_are_whole(folder):
     recorded = Recorded(folder, (VICTIM, "3", "0", "40"), "--trigger", "live>100k",
                         name="whole.mst")
     first = recorded.trace.replace(".mst", "-1.mst")
+    wait_until(lambda: os.path.exists(first), "the trigger's snapshot")
     asked = {"trigger live>100k": first}
     for number in range(3):
         mark = f"before {number}"
         recorded.ask("mark", mark)
         asked[mark] = recorded.ask("snapshot").strip()
-    wait_until(lambda: os.path.exists(first), "the trigger's snapshot")
     database = recorded.end()
     for mark, path in asked.items():
         found, all_of_them = births_before(analysed(path), mark), births_before(database, mark)
