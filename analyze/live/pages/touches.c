@@ -157,12 +157,13 @@ struct division {
 static int add_nodes(struct division *division, size_t number, const struct touch_part *part)
 {
 	const struct touch_run *run = &division->runs->runs[division->run];
-	const struct node_bytes *here = division->runs->parts + run->node_at;
 	size_t site_bytes = division->n_nodes * sizeof(*division->nodes);
+	const struct node_bytes *here;
 	uint64_t all = 0;
 
 	if (run->n_nodes == 0 || part->most == 0)
 		return 0;
+	here = division->runs->parts + run->node_at;
 	if (grow_array_to(&division->nodes, number, &division->n_of_nodes, site_bytes) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < run->n_nodes; i++)
