@@ -49,7 +49,7 @@ export function drawTools(root, app, how) {
 	root.replaceChildren(
 		select("Colour", how.colours, how.colour, (by) => app.set({ by })),
 		sourceChoice(app), rangeChoice(app, how.axis, how.view),
-		button("Select", "Drag to zoom to a box (or hold shift)", how.onBox, how.wantsBox),
+		button("Select", "Select a box to zoom to (or by shift)", how.onBox, how.wantsBox),
 		h("span", { class: "zoom" },
 			button("+", "Zoom in", () => how.zoom(0.5)),
 			button("−", "Zoom out", () => how.zoom(2)),
