@@ -11,6 +11,7 @@
 #include "common/array.h"
 #include "common/cleanup.h"
 #include "common/io.h"
+#include "common/text.h"
 
 #define MAX_FILE_BYTES ((size_t)16 << 20)
 #define N_KINDS	       (MODULE_EXCLUDE + 1)
@@ -231,13 +232,6 @@ int function_choice_add_collection(struct function_choice *choice, const char *n
 
 /* ---- Asking ---- */
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 static bool matches(const struct expression *expression, const char *text)
 {
 	return text && regexec(&expression->regex, text, 0, NULL, 0) == 0;
@@ -271,7 +265,7 @@ static bool match_module(struct expressions *expressions, const struct function_
 	for (size_t i = 0; i < expressions->n; i++) {
 		struct expression *item = &expressions->items[i];
 		bool is_match =
-			matches(item, names->source) || matches(item, base_name(names->file));
+			matches(item, names->source) || matches(item, text_base_name(names->file));
 
 		item->has_matched |= is_match;
 		is_any |= is_match;
@@ -282,7 +276,7 @@ static bool match_module(struct expressions *expressions, const struct function_
 /* "libfoo", "libfoo.so" and "libfoo.so.1" mean the same file; a path is all of it. */
 static bool is_of_module(const struct wanted *wanted, const struct function_names *names)
 {
-	const char *base = base_name(names->file);
+	const char *base = text_base_name(names->file);
 	size_t n;
 
 	if (!wanted->module || strcmp(wanted->module, names->file) == 0)
@@ -324,7 +318,7 @@ bool function_choice_takes_file(const struct function_choice *choice, const char
 	if (!is_system)
 		return true;
 	for (size_t i = 0; i < include->n; i++)
-		if (matches(&include->items[i], base_name(file)))
+		if (matches(&include->items[i], text_base_name(file)))
 			return true;
 	return choice->n_wanted > 0;
 }

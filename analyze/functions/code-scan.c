@@ -164,7 +164,9 @@ static void look_at(struct sweep *sweep, const ZydisDecodedInstruction *instruct
 /* All of a segment, from one instruction to the next; each function's begin sets it right. */
 static void sweep_code(struct sweep *sweep, const struct code *code)
 {
-	size_t next = array_n_until(sweep->functions, sweep->n, start, code->start - 1);
+	/* The first that is not before it: a segment with the file's head begins at 0. */
+	size_t next =
+		code->start ? array_n_until(sweep->functions, sweep->n, start, code->start - 1) : 0;
 	struct code_function *function = NULL;
 	uint64_t filling = 0; /* bytes of filling before `at` */
 	bool has_ended = true; /* nothing runs into that */

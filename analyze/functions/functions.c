@@ -10,6 +10,7 @@
 #include "analyze/symbols/symbols.h"
 #include "common/array.h"
 #include "common/cleanup.h"
+#include "common/text.h"
 
 const char *function_way_text(enum code_way way)
 {
@@ -127,10 +128,8 @@ static enum system_file system_file_of(const char *path)
 		{ "librt.so*", SYSTEM_LIBRARY },      { "librt-*", SYSTEM_LIBRARY },
 		{ "libgcc_s.so*", SYSTEM_LIBRARY },
 	};
-	const char *slash = strrchr(path, '/');
-
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		if (fnmatch(rows[i].pattern, slash ? slash + 1 : path, 0) == 0)
+		if (fnmatch(rows[i].pattern, text_base_name(path), 0) == 0)
 			return rows[i].kind;
 	return SYSTEM_NONE;
 }
@@ -372,13 +371,10 @@ static int add_found(const struct look *look, size_t i)
 	const struct code_function *function = &look->functions[i];
 	const struct symbol *symbol = &look->symbols.items[look->first[i]];
 	const char *source = source_of(&look->units, function->start);
-	const char *slash = strrchr(look->path, '/');
 	struct found_functions *found = look->found;
 	struct found_function item = {
 		.name = strdup(symbol->pretty ? symbol->pretty : symbol->name),
-		.module = strdup(source	 ? source
-				 : slash ? slash + 1
-					 : look->path),
+		.module = strdup(source ? source : text_base_name(look->path)),
 		.file = look->path,
 		.address = function->start,
 		.n_instructions = function->n_instructions,

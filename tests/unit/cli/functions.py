@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""record --functions-dry-run. Arguments: memsight, the victim."""
+"""record --functions-dry-run. Arguments: memsight, the victim, the same whose code begins at 0."""
 import csv
 import io
 import json
@@ -13,7 +13,7 @@ import tempfile
 
 import whole
 
-MEMSIGHT, VICTIM = map(os.path.abspath, sys.argv[1:3])
+MEMSIGHT, VICTIM, AT_ZERO = map(os.path.abspath, sys.argv[1:4])
 checks = whole.Checks()
 
 JUMP, SHORT, NOPS = "jump", "short jump", "nops"
@@ -58,12 +58,13 @@ def names(*options, program=VICTIM):
     return {row["function"] for row in rows(*options, program=program)}
 
 
-def check_ways():
+def check_ways(program):
     """Each function is decoded and judged as its instructions say."""
     found = {row["function"]: (int(row["instructions"]), row["how"], row["why_not"])
-             for row in rows()}
+             for row in rows(program=program)}
     for name, expected in FUNCTIONS.items():
-        checks.that(found.get(name) == expected, f"{name}: {found.get(name)}, not {expected}")
+        checks.that(found.get(name) == expected,
+                    f"{program}: {name}: {found.get(name)}, not {expected}")
     checks.that(found.get("_start", ("",))[-1] == "begins or ends the program", "_start")
 
 
@@ -195,7 +196,8 @@ if platform.machine() != "x86_64":
     print("skipped: functions are entered on x86-64 only")
     sys.exit(77)
 with tempfile.TemporaryDirectory() as scratch:
-    check_ways()
+    check_ways(VICTIM)
+    check_ways(AT_ZERO)
     check_choice(scratch)
     check_sets()
     check_process(scratch)
