@@ -2,7 +2,6 @@
 
 #include <Zydis/Zydis.h>
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +14,6 @@
 #define MAX_FAR	    INT64_C(0x7fff0000) /* of 32 bits, with some room */
 #define GAP_BYTES   (256u << 10) /* of nothing that a page of ours is put into */
 #define BELOW_BYTES (64u << 10) /* of it, that stay free above us */
-#define READ_BYTES  96u /* of a function, at its begin */
 #define MAX_BYTES   (32u << 10) /* of a function whose branches are looked at */
 
 /* ---- Moving ---- */
@@ -237,34 +235,15 @@ enum {
  */
 static void fill_slot(uint8_t slot[ENTRIES_SLOT_BYTES], struct module_range own, uint64_t hook)
 {
+	/* clang-format off */
 	static const uint8_t code[AT_MOVED] = {
-		0x4c,
-		0x8b,
-		0x1c,
-		0x24, /* mov */
-		0x4c,
-		0x2b,
-		0x1d,
-		AT_START - 11,
-		0,
-		0,
-		0, /* sub */
-		0x4c,
-		0x3b,
-		0x1d,
-		AT_LENGTH - 18,
-		0,
-		0,
-		0, /* cmp */
-		0x72,
-		AT_MOVED - 20, /* jb */
-		0xff,
-		0x25,
-		AT_HOOK - 26,
-		0,
-		0,
-		0, /* jmp */
+		0x4c, 0x8b, 0x1c, 0x24, /* mov */
+		0x4c, 0x2b, 0x1d, AT_START - 11, 0, 0, 0, /* sub */
+		0x4c, 0x3b, 0x1d, AT_LENGTH - 18, 0, 0, 0, /* cmp */
+		0x72, AT_MOVED - 20, /* jb */
+		0xff, 0x25, AT_HOOK - 26, 0, 0, 0, /* jmp */
 	};
+	/* clang-format on */
 	uint64_t start = own.start, length = own.end - own.start;
 
 	memcpy(slot, code, sizeof(code));
@@ -316,8 +295,7 @@ static int plan_one(struct entries *entries, struct attach_entry *item,
 	if (!module || range.start != item->function || range.end - range.start > MAX_BYTES)
 		return -ENOENT;
 	/* Its jump must lie in one word, and end before it does. */
-	if (range.start % sizeof(item->jump) > sizeof(item->jump) - JUMP_BYTES ||
-	    range.start % sizeof(item->jump) != 0 || range.end - range.start < sizeof(item->jump))
+	if (range.start % sizeof(item->jump) != 0 || range.end - range.start < sizeof(item->jump))
 		return -E2BIG;
 	/* Not of glibc: all of a file that is an allocator's, nothing of a program's. */
 	if (item->function - own.start >= own.end - own.start)
