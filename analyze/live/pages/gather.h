@@ -11,8 +11,9 @@ int pages_gather(void *bytes, size_t *n, const char *more, size_t n_more);
 
 #define PAGES_NODES 64u /* of NUMA; what lies on others counts for none */
 
+struct memory;
+
 /*
  * Bytes on each node as page_part.node_bytes and others have them; interned. NULL: no memory.
  */
-struct memory;
 const char *pages_node_text(struct memory *memory, const uint64_t bytes[PAGES_NODES]);
