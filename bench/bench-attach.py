@@ -2,14 +2,16 @@
 """Into real programs under load and out again, many times: none may hang, crash or answer wrong.
 
 usage: bench-attach.py MEMSIGHT CHURN CPP [--cycles N] [--only redis,nginx,...]
-                       [--kill recorder|both] [--seconds N]
+                       [--kill recorder|both] [--seconds N] [--load N]
 
 redis under redis-benchmark, nginx under wrk, threads that churn (CHURN), python3 with threads,
 java, C++ with exceptions and libraries that come and go (CPP): all at once, so each beside the load
 of the others. Every one checks its own answers all the time. A cycle is
 `memsight attach --duration 5ms`. With --kill each cycle is a program anew, whose recorder, or
 recorder and attacher, are killed at a random moment of the entry: the first load is what is tried.
-What is not installed is left out.
+What is not installed is left out. --load has so many loops run beside: then each try meets threads
+that wait for a CPU, wherever they are. A program that is slow for that is no program that hangs: it
+hangs when there is no answer for a minute and nothing of it wants a CPU.
 
 Printed per program: cycles, refusals (a thread was in malloc for too long: nothing was changed),
 failures, and what grew between the cycle 20 and the last one: descriptors, mappings and memory.
@@ -30,6 +32,15 @@ import urllib.request
 
 WARM_CYCLES = 20
 PATIENCE_S = 60
+LONG_PATIENCE_S = 300  # also for one that wants a CPU all the time
+N_LOOKS = 100  # whether one wants a CPU, and how often it must
+LEAST_LOOKS = 30
+
+LOOP = """
+import os
+parent = os.getppid()
+while os.getppid() == parent: pass
+"""
 
 PYTHON = """
 import hashlib, json, sys, threading
@@ -101,9 +112,10 @@ class Program:
 
     def __init__(self, args, folder):
         self.args, self.folder = args, folder
-        self.wrong, self.n_right, self.seen_s = None, 0, time.monotonic()
+        self.wrong, self.n_right, self.seen_s = None, 0, float("inf")
         self.children, self.is_ending = [], False
         self.start()
+        self.seen_s = self.asked_s = time.monotonic()
 
     def spawn(self, command, **options):
         child = subprocess.Popen(command, **{"stdin": subprocess.DEVNULL,
@@ -135,8 +147,13 @@ class Program:
         for child in self.children:
             if child.poll() is not None:
                 return f"{child.args[0]} has ended: {child.returncode}"
-        if not self.wrong and time.monotonic() - self.seen_s > PATIENCE_S:
-            return f"no answer for {PATIENCE_S} s"
+        silent_s = time.monotonic() - max(self.seen_s, self.asked_s)
+        if not self.wrong and silent_s > PATIENCE_S:
+            if not wants_cpu(self.pid):
+                return f"no answer for {PATIENCE_S} s, and all its threads wait"
+            self.asked_s = time.monotonic()
+        if not self.wrong and time.monotonic() - self.seen_s > LONG_PATIENCE_S:
+            return f"no answer for {LONG_PATIENCE_S} s"
         return self.wrong
 
     def stop(self):
@@ -204,7 +221,7 @@ class Churn(Program):
         before, self.spent = self.spent, sum(
             int(word) for word in proc(self.pid, "stat").rsplit(")", 1)[1].split()[11:13])
         while not line and self.spent == before and self.main.poll() is None:
-            if time.monotonic() - self.seen_s > PATIENCE_S:
+            if time.monotonic() - self.seen_s > PATIENCE_S and not wants_cpu(self.pid):
                 return "it does nothing"
             time.sleep(0.05)
             self.spent = sum(
@@ -221,7 +238,7 @@ class Redis(Program):
                                "", "--maxmemory", "200mb", "--maxmemory-policy",
                                "allkeys-random"]).pid
         self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(PATIENCE_S)
+        self.socket.settimeout(LONG_PATIENCE_S)
         while self.socket.connect_ex(self.path) != 0:
             time.sleep(0.02)
         self.spawn(["redis-benchmark", "-s", self.path, "-q", "-l", "-c", "20", "-d", "200", "-r",
@@ -290,7 +307,7 @@ http {{ access_log off; client_body_temp_path {0}/a; proxy_temp_path {0}/b; fast
 
     def ask(self):
         time.sleep(0.005)
-        with urllib.request.urlopen(self.url, timeout=PATIENCE_S) as answer:
+        with urllib.request.urlopen(self.url, timeout=LONG_PATIENCE_S) as answer:
             return None if answer.read() == self.text else "another page"
 
 
@@ -301,6 +318,21 @@ PROGRAMS = {"redis": Redis, "nginx": Nginx, "churn": Churn, "python3": Python, "
 def proc(pid, name):
     with open(f"/proc/{pid}/{name}", encoding="utf-8", errors="replace") as file:
         return file.read()
+
+
+def wants_cpu(pid):
+    """Does it run, or would if it could?"""
+    n = 0
+    for _ in range(N_LOOKS):
+        for tid in os.listdir(f"/proc/{pid}/task"):
+            try:
+                if proc(pid, f"task/{tid}/stat").rsplit(")", 1)[1].split()[0] == "R":
+                    n += 1
+                    break
+            except (FileNotFoundError, ProcessLookupError):
+                pass
+        time.sleep(0.02)
+    return n >= LEAST_LOOKS
 
 
 class Size:
@@ -348,7 +380,7 @@ class Soak:
     def cycle(self, program):
         try:
             done = subprocess.run([*self.command(program.pid), "--duration", "5ms", "-q"],
-                                  stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S)
+                                  stderr=subprocess.PIPE, text=True, timeout=LONG_PATIENCE_S)
         except subprocess.TimeoutExpired:
             return self.fail("memsight hangs")
         self.n += 1
@@ -381,7 +413,7 @@ class Soak:
         recorder.kill()
         recorder.wait()
         self.n += 1
-        right, until_s = program.n_right, time.monotonic() + PATIENCE_S
+        right, until_s = program.n_right, time.monotonic() + LONG_PATIENCE_S
         while program.n_right < right + 2 and not program.trouble() and time.monotonic() < until_s:
             time.sleep(0.01)
         if program.trouble() or program.n_right < right + 2:
@@ -427,9 +459,12 @@ def main():
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--only", default=",".join(PROGRAMS))
     parser.add_argument("--kill", choices=("recorder", "both"))
+    parser.add_argument("--load", type=int, default=0, help="loops beside")
     parser.add_argument("--within", type=float, default=0.15, help="seconds of a kill")
     args = parser.parse_args()
     soaks = []
+    loops = [subprocess.Popen([sys.executable, "-c", LOOP])
+             for _ in range(args.load)]
     with tempfile.TemporaryDirectory() as folder:
         for name in args.only.split(","):
             missing = [need for need in PROGRAMS[name].needs if not shutil.which(need)]
@@ -442,6 +477,9 @@ def main():
             thread.start()
         for thread in threads:
             thread.join()
+    for loop in loops:
+        loop.kill()
+        loop.wait()
     for soak in soaks:
         soak.report()
     sys.exit(any(soak.failures for soak in soaks))

@@ -521,6 +521,7 @@ static int detach(pid_t pid, uint64_t timeout_ns, const struct option_set *optio
 {
 	char message[ATTACH_MESSAGE_BYTES];
 	struct attach_outcome outcome;
+	size_t n_kept = 0, n_left = 0;
 
 	if (attach_check(pid, message) < 0)
 		return cmd_fail("%s", message);
@@ -528,6 +529,15 @@ static int detach(pid_t pid, uint64_t timeout_ns, const struct option_set *optio
 		return cmd_fail("memsight is not attached to process %d", (int)pid);
 	if (attach_leave(pid, timeout_ns, &outcome) < 0)
 		return cmd_fail("%s", outcome.message);
+	if (outcome.family.root == pid)
+		n_kept = attach_leave_family(&outcome.family, timeout_ns, &n_left);
+	if (n_kept > 0)
+		return cmd_fail("process %d is left, but %zu that it was forked into are not: "
+				"`memsight detach' of them tries again",
+				(int)pid, n_kept);
+	if (n_left > 0 && !option_flag(options, OPTION_QUIET))
+		cmd_warn("%zu processes that were forked from process %d are left", n_left,
+			 (int)pid);
 	if (!option_flag(options, OPTION_QUIET))
 		cmd_warn("process %d is left: %u places in tables put back, its %u threads stood "
 			 "for %.1f ms",

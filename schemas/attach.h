@@ -71,5 +71,12 @@ struct attach_call {
 	/* ATTACH_ENTRIES: how many came of it; ATTACH_COMMIT: how many there are. */
 	uint32_t n_entries;
 	uint64_t entries; /* address of a list of ATTACH_MAX_ENTRIES of them */
+	/*
+	 * ATTACH_BEGIN: the process as its caller calls it; who is forked from it keeps that.
+	 * ATTACH_BEGIN and ATTACH_ENTRIES: address of that word (uint32_t).
+	 */
+	uint32_t root;
+	uint32_t padding;
+	uint64_t root_at;
 };
-_Static_assert(sizeof(struct attach_call) == 88 + ATTACH_SOCKET_BYTES, "it is shared");
+_Static_assert(sizeof(struct attach_call) == 104 + ATTACH_SOCKET_BYTES, "it is shared");

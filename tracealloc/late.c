@@ -241,6 +241,10 @@ static void leave_entries(void)
 {
 	for (uint32_t i = 0; i < n_used; i++)
 		redirect(used[i].moved, used[i].function);
+}
+
+void ta_late_forget(void)
+{
 	n_used = 0;
 }
 

@@ -26,9 +26,11 @@ uint32_t ta_late_list_entries(struct attach_entry *ret_entries);
 
 /*
  * From now on call the moved ones, behind ta_late_bind() and before anybody writes a jump.
- * ta_late_unbind() ends that: the jumps must be gone by then.
+ * ta_late_unbind() ends that: the jumps must be gone by then. Listed they are until
+ * ta_late_forget().
  */
 void ta_late_use_entries(const struct attach_entry *entries, uint32_t n);
+void ta_late_forget(void);
 
 /*
  * Put back what stood there. How many places; those that the program has changed since are left

@@ -296,7 +296,7 @@ static void drop(struct ta_thread *thread)
 	atomic_store(&first_is_taken, false);
 }
 
-void ta_thread_drop_all(const uint64_t *pointers, uint32_t n)
+void ta_thread_drop_all(const uint64_t *pointers, uint32_t n, bool are_own)
 {
 	const struct ta_tls fresh = { .seen = (uint32_t)TA_SEEN_NONE,
 				      .known = (uint32_t)TA_SEEN_NONE };
@@ -304,7 +304,7 @@ void ta_thread_drop_all(const uint64_t *pointers, uint32_t n)
 	struct ta_thread *next;
 
 	for (struct ta_thread *i = atomic_load(&ta_threads); i; i = i->next_all)
-		if (atomic_exchange(&i->pointer, 0))
+		if (atomic_exchange(&i->pointer, 0) && are_own)
 			finish(i);
 	if (atomic_exchange(&ta_image.has_key, false))
 		pthread_key_delete(ta_image.key);

@@ -136,5 +136,6 @@ uint32_t ta_thread_find(uintptr_t pointer);
 /*
  * End all chains, and forget all states: those of the threads with these thread pointers, which
  * are all there are and stand outside of us, and of those that are gone. The pool is still there.
+ * are_own false: they are a copy of those of the image that we were forked from, which go on.
  */
-void ta_thread_drop_all(const uint64_t *pointers, uint32_t n);
+void ta_thread_drop_all(const uint64_t *pointers, uint32_t n, bool are_own);

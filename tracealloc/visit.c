@@ -20,6 +20,7 @@ TA_EXPORT void memsight_1_attach(struct attach_call *call);
 #endif
 
 static bool is_watching_forks;
+static uint32_t root; /* who was attached to: we, or whom we were forked from */
 
 /* We were preloaded, and nobody records: our functions are where they belong already. */
 static bool is_preloaded(void)
@@ -56,6 +57,8 @@ static long begin(struct attach_call *call)
 	if (!is_watching_forks && !is_preloaded())
 		ta_fork_watch();
 	is_watching_forks = true;
+	root = call->root;
+	call->root_at = (uintptr_t)&root;
 	return 0;
 }
 
@@ -80,6 +83,7 @@ static long entries(struct attach_call *call)
 	if (!is_preloaded())
 		call->n_entries =
 			ta_late_list_entries((struct attach_entry *)(uintptr_t)call->entries);
+	call->root_at = (uintptr_t)&root;
 	return 0;
 }
 
@@ -94,18 +98,23 @@ static long unbind(struct attach_call *call)
 static long end(struct attach_call *call)
 {
 	struct ring_process *process = ta_image.process;
+	/* One that was forked and has had no event yet has no slot, but a copy of its parent's. */
+	bool is_own = ta_image.pid == (uint32_t)ta_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
 
 	if (!ta_image.control)
 		return -ENOTCONN;
 	atomic_store(&ta_state.word, TA_OFF);
 	if (process)
-		ta_thread_drop_all((const uint64_t *)(uintptr_t)call->threads, call->n_threads);
+		ta_thread_drop_all((const uint64_t *)(uintptr_t)call->threads, call->n_threads,
+				   is_own);
 	ta_syscall(SYS_madvise, (long)&ta_state, sizeof(ta_state), MADV_KEEPONFORK, 0, 0, 0);
 	/* Pairs with the collector's acquire: all that was written is there. */
-	if (process)
+	if (process && is_own)
 		atomic_store_explicit(&process->state, RING_PROCESS_ENDED, memory_order_release);
 	ta_chunk_unmap();
+	ta_late_forget();
 	ta_sandbox_forget();
+	root = 0;
 	memset(&ta_image, 0, sizeof(ta_image));
 	memset(ta_told.socket, 0, sizeof(ta_told.socket));
 	return 0;

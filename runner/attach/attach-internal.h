@@ -29,6 +29,7 @@ struct entry {
 	uintptr_t function; /* the library's entry */
 	struct filters filters;
 	struct entries entries;
+	bool are_used; /* the library calls what lies on their pages, and so may threads be there */
 	struct heap_walk walk;
 	struct attach_head heads[MOST_HEADS]; /* of its chunks, as they come */
 	bool has_failed; /* to read them */

@@ -22,6 +22,8 @@ static int list_entries(struct entry *entry)
 	if (r == 0)
 		r = remote_read(entry->pid, request.entries, entries->items,
 				request.n_entries * sizeof(*entries->items));
+	if (r == 0)
+		family_read(entry->pid, request.root_at, &entry->outcome->family);
 	entries->n = r < 0 ? 0 : request.n_entries;
 	return r;
 }
@@ -129,6 +131,7 @@ int entry_find_jumps(struct entry *entry)
 
 	if (r < 0)
 		return r;
+	entry->are_used = true;
 	entries_find_pages(entries);
 	for (size_t i = 0; i < entries->n_pages; i++)
 		safety_add_ours(entry->safety, (struct module_range){ entries->pages[i].address,

@@ -394,6 +394,7 @@ static int begin(struct entry *entry)
 		.step = ATTACH_BEGIN,
 		.filters = entry->loan.stack + MAX_TEXT,
 		.n_filters = entry->filters.n,
+		.root = (uint32_t)entry->pid,
 	};
 	int r = remote_write(entry->pid, request.filters, entry->filters.words,
 			     entry->filters.n_words * sizeof(*entry->filters.words));
@@ -402,7 +403,10 @@ static int begin(struct entry *entry)
 		return entry_fail(entry, r, "cannot write to process %d: %s", (int)entry->pid,
 				  strerror(-r));
 	snprintf(request.socket, sizeof(request.socket), "%s", entry->order->socket);
-	return entry_step(entry, &request);
+	r = entry_step(entry, &request);
+	if (r == 0)
+		family_read(entry->pid, request.root_at, &entry->outcome->family);
+	return r;
 }
 
 /* Thread pointers of all that stand, the first thread's first; NULL without memory. */
@@ -455,6 +459,7 @@ static int end(struct entry *entry)
 				  (int)entry->pid, strerror(-r));
 	r = entry_step(entry, &request);
 	entry->outcome->n_slots = request.n_slots;
+	/* From here on what fails is tried again: the library still knows the pages. */
 	if (r == 0 && were_standing && entry->crowd.n == 0)
 		r = stop_all(entry, remote_now_ns() + entry->order->timeout_ns);
 	if (r < 0)
@@ -464,7 +469,9 @@ static int end(struct entry *entry)
 	if (r < 0)
 		return entry_fail(entry, r, "process %d has too many threads: %s", (int)entry->pid,
 				  strerror(-r));
-	return entry_step(entry, &request);
+	r = entry_step(entry, &request);
+	entry->are_used &= r < 0;
+	return r;
 }
 
 static int commit(struct entry *entry)
@@ -477,6 +484,7 @@ static int commit(struct entry *entry)
 	int r = remote_write(entry->pid, request.entries, entry->entries.items,
 			     entry->entries.n * sizeof(*entry->entries.items));
 
+	entry->are_used = entry->entries.n > 0;
 	if (r == 0)
 		r = entry_step(entry, &request);
 	entry->outcome->n_slots = request.n_slots;
@@ -646,7 +654,7 @@ static void let_go(struct entry *entry)
 
 	crowd_release(&entry->crowd);
 	entry->outcome->stood_ns = remote_now_ns() - began_ns;
-	if (entry->outcome->n_entries == 0)
+	if (!entry->are_used)
 		entry_unmap_pages(entry);
 	give_back(entry);
 	remote_release(&entry->guest);
@@ -732,4 +740,26 @@ int attach_leave(pid_t pid, uint64_t timeout_ns, struct attach_outcome *ret_outc
 	const struct attach_order order = { .pid = pid, .timeout_ns = timeout_ns };
 
 	return run(&order, ret_outcome, go_out);
+}
+
+#define MAX_FAMILY   64u
+#define MAX_SEARCHES 50 /* each finds so many, or those that were forked meanwhile */
+
+size_t attach_leave_family(const struct family *family, uint64_t timeout_ns, size_t *ret_left)
+{
+	struct attach_outcome outcome;
+	pid_t pids[MAX_FAMILY];
+	size_t n_kept = 0, n;
+
+	*ret_left = 0;
+	for (int i = 0; i < MAX_SEARCHES; i++) {
+		n = family_list(family, pids, MAX_FAMILY);
+		n_kept = 0;
+		for (size_t k = 0; k < n; k++)
+			n_kept += attach_leave(pids[k], timeout_ns, &outcome) < 0;
+		*ret_left += n - n_kept;
+		if (n_kept == n)
+			break;
+	}
+	return n_kept;
 }

@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include "runner/attach/entries.h"
+#include "runner/attach/family.h"
 #include "runner/attach/heap-walk.h"
 
 #define ATTACH_MESSAGE_BYTES 512
@@ -37,6 +38,7 @@ struct attach_outcome {
 	uint32_t n_slots; /* places that lead to us now, or did */
 	uint32_t n_entries; /* functions of the allocator whose entries lead to us */
 	char entries_why[ENTRIES_WHY_BYTES]; /* why those of malloc do not; "": they do */
+	struct family family; /* who will have to be left with it */
 	/* order.wants_blocks: */
 	int blocks_fd; /* a file of struct heap_block, for the caller to close; -1: none */
 	uint64_t n_blocks;
@@ -78,5 +80,11 @@ void attach_explain(pid_t pid, int error, char message[ATTACH_MESSAGE_BYTES]);
 /* Load the library, let it say hello, and hook. The recorder must answer meanwhile. */
 int attach_enter(const struct attach_order *order, struct attach_outcome *ret_outcome);
 
-/* Take everything back. Whoever recorded sees its slot end. */
+/* Take everything back. Whoever recorded sees its slot end. Those of its family are kept. */
 int attach_leave(pid_t pid, uint64_t timeout_ns, struct attach_outcome *ret_outcome);
+
+/*
+ * Leave all that were forked from it while it was attached to, when it has been left or is gone.
+ * Returns how many could not be left, *ret_left how many were.
+ */
+size_t attach_leave_family(const struct family *family, uint64_t timeout_ns, size_t *ret_left);

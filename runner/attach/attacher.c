@@ -66,7 +66,9 @@ static int leave(const struct attach_order *order, struct attach_outcome *ret_ou
 static _Noreturn void serve(const struct attach_order *order, int fd)
 {
 	struct attach_outcome outcome;
+	struct family family = { .root = 0 };
 	bool is_inside = false;
+	size_t n_left;
 	enum wish wish;
 	ssize_t n;
 	int r;
@@ -79,10 +81,12 @@ static _Noreturn void serve(const struct attach_order *order, int fd)
 			continue;
 		if (n != sizeof(wish))
 			break;
-		if (wish == WISH_ENTER)
+		if (wish == WISH_ENTER) {
 			is_inside = attach_enter(order, &outcome) == 0;
-		else
+			family = outcome.family;
+		} else {
 			is_inside = leave(order, &outcome) < 0 && is_inside;
+		}
 		r = send_outcome(fd, &outcome);
 		cleanup_close(&outcome.blocks_fd);
 		if (r < 0)
@@ -90,6 +94,8 @@ static _Noreturn void serve(const struct attach_order *order, int fd)
 	}
 	if (is_inside)
 		leave(order, &outcome);
+	/* It may be gone, or have been left by others: they live on. */
+	attach_leave_family(&family, order->timeout_ns, &n_left);
 	_exit(0);
 }
 

@@ -429,6 +429,63 @@ def check_children(folder):
     checks.that(names == {shell} and "--children goes on" in rest, f"recorded: {names}, {rest}")
 
 
+FORKING = """
+import os, signal, time
+def use(*_):
+    print(sum(len(bytes(i)) for i in range(2000)), flush=True)
+signal.signal(signal.SIGUSR1, use)
+print("ready", flush=True)
+os.read(0, 100)
+if os.fork() == 0:
+    print(os.getpid(), flush=True)
+    while True: time.sleep(60)
+os.read(0, 100)
+"""
+USED = str(sum(range(2000)))
+
+
+def check_forked(folder):
+    """Who was forked meanwhile is left, too, however the recording ends."""
+    def has_hooks(pid):
+        with open(f"/proc/{pid}/maps", encoding="utf-8") as file:
+            return "memfd:memsight" in file.read()
+
+    def try_end(name, end):
+        victim = Victim((sys.executable, "-c", FORKING))
+        attached = Attached(victim, tempfile.mkdtemp(dir=folder))
+        checks.that("recording" in attached.first, attached.first)
+        child = int(victim.ask("fork"))
+        checks.that(has_hooks(child), f"{name}: the forked process was not recorded")
+        end(victim, attached)
+        for _ in range(600):
+            if not has_hooks(child):
+                break
+            time.sleep(0.05)
+        checks.that(not has_hooks(child), f"{name}: the forked process keeps hooks")
+        os.kill(child, signal.SIGUSR1)
+        checks.that(victim.answer() == USED, f"{name}: the forked process was disturbed")
+        os.kill(child, signal.SIGKILL)
+        victim.process.communicate("end\n")
+
+    def detach(victim, attached):
+        outcome = whole.Outcome([MEMSIGHT, "detach", str(victim.pid), "--timeout", "20s"])
+        checks.that(outcome.status == 0 and "forked" in outcome.messages, outcome.messages)
+        attached.wait()
+
+    def kill(victim, attached):
+        attached.process.kill()
+        attached.wait()
+
+    def end(victim, attached):
+        victim.tell("end")
+        attached.wait()
+
+    try_end("Ctrl-C", lambda victim, attached: attached.leave())
+    try_end("detach", detach)
+    try_end("killed recorder", kill)
+    try_end("own end", end)
+
+
 def attach_confined(folder, *command):
     """What memsight says of a program that must not notice; None where no filter can be had."""
     victim = Victim(command)
@@ -558,6 +615,7 @@ def main():
         check_refusals(folder)
         check_waits(folder)
         check_children(folder)
+        check_forked(folder)
         check_confined(folder)
         check_other_ways(folder)
         check_counters(folder)
