@@ -123,6 +123,9 @@ const char report_losses_hints_sql[] =
 	" counts, with what is known of its stack' FROM (SELECT DISTINCT stop FROM stack JOIN path"
 	" USING (id) WHERE stop IS NOT NULL) WHERE EXISTS (SELECT 1 FROM loss WHERE run_id = :run"
 	" AND reason = 'stack cut short')"
+	/* In a line of its own: the column has no room for a reason that says what to do. */
+	" UNION ALL SELECT DISTINCT source || ': ' || reason FROM (" LOSSES(NO_PART)
+	"  ) WHERE length(reason) > 36"
 	/* Nothing is lost there, but one in a thousand is more than clocks that fit would show. */
 	" UNION ALL SELECT printf('%,d of %,d accesses lay in no block, but within 10 us of the"
 	" life of one there: where the program does not reuse memory so fast, the clocks of events"

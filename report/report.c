@@ -189,7 +189,7 @@ const struct report reports[] = {
 		.is_sampled = true,
 		.has_lines = true,
 		.title = "Call stacks whose blocks nobody was seen to access",
-		.nothing = "None for which the samples can say so.",
+		.nothing = "None that pages or samples can speak for.",
 		.needs = REPORT_NEEDS_CLOCK,
 		.note = "listed only where a block accessed at the heap's average rate would have"
 			" been missed with less than 1 % probability, and where the samples that"
@@ -413,7 +413,9 @@ const struct report reports[] = {
 		.name = "untouched",
 		.has_lines = true,
 		.title = "Call sites with pages that nobody touched for a time",
-		.nothing = "No such pages were found; touched pages: record --source pages.",
+		.nothing =
+			"None is proven. It takes record --source pages, and intervals as long as"
+			" the time that is asked for: --pages 1s.",
 		.note = "for 1s, 10s, 60s: bytes of the site's resident pages that were certainly"
 			" not read or written for so long, at least; longest: time in which none"
 			" of them was; size: of all its pages, at most; first, last touch: of its"

@@ -81,18 +81,20 @@ const char report_working_set_curve_sql[] = WINDOWS
 	" pid AS process FROM given JOIN window ON process = given_to JOIN process ON process.id ="
 	" given_to GROUP BY given_to, n ORDER BY whole DESC, pid, n LIMIT :limit";
 
-/* What it took, and what it has cost the program. */
+/* What it took, and what it has cost the program, of the time in which processes were looked at. */
 const char report_working_set_foot_sql[] =
 	"SELECT printf('%,d intervals of %s; reading and clearing marks took %.2f %% of the time,"
-	" setting them again cost the program some %.2f %%', count(*),"
-	" duration_text(sum(end_ns - begin_ns) / count(*)), 100.0 * sum(own_ns) / sum(end_ns -"
-	" begin_ns), 100.0 * sum(program_ns) / sum(end_ns - begin_ns)) FROM page_interval"
-	" WHERE run_id = :run HAVING count(*) > 0";
+	" setting them again cost the program some %.2f %%', sum(n), duration_text(sum(seen) /"
+	" sum(n)), 100.0 * sum(own) / sum(whole), 100.0 * sum(of_program) / sum(whole)) FROM"
+	" (SELECT count(*) AS n, sum(end_ns - begin_ns) AS seen, sum(own_ns) AS own,"
+	" sum(program_ns) AS of_program, max(read_ns) - min(begin_ns) AS whole FROM page_interval"
+	" WHERE run_id = :run GROUP BY process_id) HAVING sum(n) > 0";
 
 /* Of the process with most resident memory, as the overview has it. */
 const char report_touched_line_sql[] =
-	"SELECT bytes_text(sum(touched * (end_ns - begin_ns)) / sum(end_ns - begin_ns)) || ' within"
-	" ' || duration_text(sum(end_ns - begin_ns) / count(*)) || ' on average, ' ||"
+	"SELECT bytes_text(CAST(sum(1.0 * touched * (end_ns - begin_ns)) / sum(end_ns - begin_ns)"
+	" AS INTEGER)) || ' within ' || duration_text(sum(end_ns - begin_ns) / count(*)) ||"
+	" ' on average, ' ||"
 	" bytes_text(max(touched)) || ' at most, of ' || bytes_text(max(resident)) || ' resident'"
 	" || CASE (SELECT count(DISTINCT process_id) FROM page_interval WHERE run_id = :run) WHEN"
 	" 1 THEN '' ELSE ' in process ' || (SELECT pid FROM process WHERE process.id = process_id)"

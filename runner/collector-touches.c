@@ -105,6 +105,7 @@ static const char *why_not_written(int err)
 		return "written pages not known: the program is not traced, is confined by "
 		       "seccomp, or may not use userfaultfd";
 	case ENOTSUP:
+	case ENOTTY:
 		return "written pages not known: needs Linux 6.7 with CONFIG_USERFAULTFD and "
 		       "CONFIG_PROC_PAGE_MONITOR";
 	case E2BIG:

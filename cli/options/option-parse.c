@@ -599,7 +599,10 @@ int option_take_preset(struct option_set *options)
 	return r;
 }
 
-/* One that is called as an option may be meant as it: `report sites app.mst`. */
+/*
+ * One that is called as an option may be meant as it: `report sites app.mst`. Or it is the value of
+ * an option that stands without one: `report --cold 60s`.
+ */
 static int complain_too_many(struct option_set *options, const char *last)
 {
 	char hint[NAME_BYTES + 32];
@@ -611,6 +614,16 @@ static int complain_too_many(struct option_set *options, const char *last)
 			continue;
 		snprintf(hint, sizeof(hint), "did you mean --%s?", operand);
 		return complain(options, "one argument too many:", operand, hint);
+	}
+	for (int id = 0; id < OPTION_COUNT; id++) {
+		const struct option_row *row = option_row((enum option_id)id);
+		const struct option_value *value = &options->values[id];
+		if (!row->argument || row->argument[0] != '[' ||
+		    value->origin != OPTION_FROM_LINE || strcmp(value->text, "-") != 0)
+			continue;
+		snprintf(hint, sizeof(hint), "did you mean --%s=%.*s?", row->name,
+			 (int)strcspn(row->argument + 1, "]"), row->argument + 1);
+		return complain(options, "one argument too many:", last, hint);
 	}
 	return complain(options, "one argument too many:", last, NULL);
 }

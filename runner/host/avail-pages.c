@@ -15,6 +15,7 @@
 #include "common/io.h"
 #include "pmu/page-marks.h"
 #include "runner/host/avail.h"
+#include "runner/processes/page-state.h"
 
 #define FEATURE_RWP_ASYNC (UINT64_C(1) << 18) /* of the kernel that is to have it */
 #define DAMON		  "/sys/kernel/mm/damon/admin/kdamonds/"
@@ -34,7 +35,10 @@ static int try_rwp(void)
 
 static int try_wp(void)
 {
-	return pages_userfaultfd_has(PAGES_NOTES_WRITES);
+	int err = pages_userfaultfd_has(PAGES_NOTES_WRITES);
+
+	/* Which pages were written PAGEMAP_SCAN says. */
+	return err == 0 && page_state_way() != TRACE_PAGES_SCAN ? -ENOTSUP : err;
 }
 
 static int try_idle(void)
@@ -74,7 +78,8 @@ static const struct {
 	  "allow userfaultfd in the container's seccomp profile" },
 	{ "userfaultfd-wp", try_wp,
 	  "each page that is written, exactly; what --source pages takes beside, or alone",
-	  "userfaultfd has no WP_ASYNC", "Linux 6.7 with CONFIG_USERFAULTFD",
+	  "userfaultfd has no WP_ASYNC, or pagemap no PAGEMAP_SCAN",
+	  "Linux 6.7 with CONFIG_USERFAULTFD",
 	  "allow userfaultfd in the container's seccomp profile" },
 	{ "page-idle", try_idle, "idle marks of physical pages; memsight does not use them",
 	  "no /sys/kernel/mm/page_idle", "Linux with CONFIG_IDLE_PAGE_TRACKING",

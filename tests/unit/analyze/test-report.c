@@ -445,7 +445,7 @@ END_TEST
 START_TEST(unused_is_said_only_where_samples_would_have_shown_use)
 {
 	write_report("unused");
-	ck_assert_has("None for which the samples can say so.");
+	ck_assert_has("None that pages or samples can speak for.");
 	/* Held twice as much for as long as the hot site, 400 samples expected at its rate. */
 	sqlite3_exec(db, "UPDATE site SET byte_seconds = 12e9 WHERE stack_id = 5", NULL, NULL,
 		     NULL);

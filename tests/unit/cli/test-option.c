@@ -311,6 +311,7 @@ static const struct {
 	{ COMMAND_RECORD, "--source xyzzy ./app", "none" },
 	{ COMMAND_REPORT, "sites x", "too many: sites; did you mean --sites?" },
 	{ COMMAND_REPORT, "x y", "one argument too many: y" },
+	{ COMMAND_REPORT, "x --cold 60s", "did you mean --cold=DURATION?" },
 	{ COMMAND_RECORD, "--zzzzzzzz ./app", "unknown option --zzzzzzzz" },
 	{ COMMAND_RECORD, "-Z ./app", "unknown option -Z" },
 	{ COMMAND_RECORD, "--freq 0 ./app", "between 1 and 100000" },
