@@ -12,9 +12,19 @@
 #define BUCKET_BYTES (TA_PICK_BUCKET * sizeof(uint64_t))
 #define PICK_BYTES   (TA_PICK_FILTER + TA_PICK_BUCKETS * BUCKET_BYTES)
 
+#define N_LEVELS 3u
+
+struct level {
+	uint32_t first; /* bucket */
+	uint32_t log2; /* of its buckets */
+};
+
+static const struct level levels[N_LEVELS] = { { 0, 6 }, { 64, 11 }, { 64 + 2048, 16 } };
+
 static uint8_t *filter; /* ta_image.picked, to write to */
 static _Atomic uint64_t *set;
 static _Atomic uint32_t n_picked;
+static _Atomic uint32_t n_used; /* levels that ever took a block; others have no pages yet */
 
 bool ta_pick_begin(void)
 {
@@ -32,6 +42,7 @@ bool ta_pick_begin(void)
 	filter = (uint8_t *)memory;
 	set = (_Atomic uint64_t *)(memory + TA_PICK_FILTER);
 	atomic_store(&n_picked, 0);
+	atomic_store(&n_used, 1);
 	ta_image.min_bytes = UINT64_MAX; /* so that each hook asks ta_pick_take() */
 	ta_image.picked = filter;
 	return true;
@@ -126,12 +137,13 @@ uint64_t ta_pick_take(size_t size)
 
 /* ---- The set ---- */
 
-static _Atomic uint64_t *bucket_of(uint64_t hash, unsigned which)
+static _Atomic uint64_t *bucket_of(uint64_t hash, uint32_t level, unsigned which)
 {
 	uint64_t other = (hash ^ hash >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
-	uint64_t number = which ? other >> 48 : hash >> 16;
+	uint64_t number = which ? other >> 32 : hash >> 16;
+	uint64_t n_buckets = UINT64_C(1) << levels[level].log2;
 
-	return set + number % TA_PICK_BUCKETS * TA_PICK_BUCKET;
+	return set + (levels[level].first + number % n_buckets) * TA_PICK_BUCKET;
 }
 
 static unsigned n_free(const _Atomic uint64_t *bucket)
@@ -179,17 +191,42 @@ static void count_in_filter(uint64_t hash, int by)
 		;
 }
 
+/* Does it stand in one of its buckets? */
+static bool is_in_set(uint64_t hash, const void *block)
+{
+	bool found = false;
+
+	for (uint32_t level = 0; level < atomic_load(&n_used) && !found; level++)
+		found = has(bucket_of(hash, level, 0), block) ||
+			has(bucket_of(hash, level, 1), block);
+	return found;
+}
+
+/* False: there is no room in this level. */
+static bool insert_in(uint32_t level, uint64_t hash, const void *block)
+{
+	_Atomic uint64_t *first = bucket_of(hash, level, 0), *second = bucket_of(hash, level, 1);
+	bool is_second = n_free(second) > n_free(first);
+
+	return change(is_second ? second : first, 0, (uintptr_t)block) ||
+	       change(is_second ? first : second, 0, (uintptr_t)block);
+}
+
 bool ta_pick_insert(const void *block)
 {
 	uint64_t hash = ta_pick_hash(block);
-	_Atomic uint64_t *first = bucket_of(hash, 0), *second = bucket_of(hash, 1);
-	bool is_second = n_free(second) > n_free(first);
 
-	if (!ta_pick_has_passed(block) && (has(first, block) || has(second, block)))
+	if (!ta_pick_has_passed(block) && is_in_set(hash, block))
 		return true;
 	count_in_filter(hash, 1);
-	if (change(is_second ? second : first, 0, (uintptr_t)block) ||
-	    change(is_second ? first : second, 0, (uintptr_t)block)) {
+	for (uint32_t level = 0; level < N_LEVELS; level++) {
+		uint32_t used = atomic_load(&n_used);
+
+		/* Before the block: whoever frees it looks there. */
+		while (used <= level && !atomic_compare_exchange_weak(&n_used, &used, level + 1))
+			;
+		if (!insert_in(level, hash, block))
+			continue;
 		atomic_fetch_add_explicit(&n_picked, 1, memory_order_relaxed);
 		return true;
 	}
@@ -200,9 +237,12 @@ bool ta_pick_insert(const void *block)
 bool ta_pick_remove(const void *block)
 {
 	uint64_t hash = ta_pick_hash(block);
+	bool found = false;
 
-	if (!block || !(change(bucket_of(hash, 0), (uintptr_t)block, 0) ||
-			change(bucket_of(hash, 1), (uintptr_t)block, 0)))
+	for (uint32_t level = 0; block && level < atomic_load(&n_used) && !found; level++)
+		found = change(bucket_of(hash, level, 0), (uintptr_t)block, 0) ||
+			change(bucket_of(hash, level, 1), (uintptr_t)block, 0);
+	if (!found)
 		return false;
 	count_in_filter(hash, -1);
 	atomic_fetch_sub_explicit(&n_picked, 1, memory_order_relaxed);

@@ -9,12 +9,14 @@
  *
  * The end of each picked block is recorded: the image keeps a set of their addresses. Before it
  * stands a filter of a byte for each of 64 Ki hashes, how many picked blocks have it: most ends of
- * others read no more than that. 8 places of the set are a bucket, a block may stand in two
- * buckets, and the emptier one takes it: no place ever moves, and one compare-and-swap is all that
- * a change takes. When the set is half full the interval doubles, and again for each 32nd of it.
+ * others read no more than that. 8 places of the set are a bucket. The set has three levels, each
+ * larger than the one before, and a block may stand in two buckets of each. The emptier one of the
+ * first level that has room takes it: no place ever moves, and one compare-and-swap is all that a
+ * change takes. So the picks of most programs lie in one page, and a pick meets no page that has
+ * yet to be touched. When the set is half full the interval doubles, and again for each 32nd of it.
  *
- * All of it is 4 MiB and 64 KiB of the image's memory; a forked child has a copy. Any thread,
- * signal safe, errno is kept.
+ * All of it is 4.2 MiB of the image's memory; a forked child has a copy. Any thread, signal safe,
+ * errno is kept.
  */
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -25,7 +27,7 @@
 #include "tracealloc/thread.h"
 
 #define TA_PICK_FILTER	 (1u << 16) /* bytes of the filter */
-#define TA_PICK_BUCKETS	 (1u << 16)
+#define TA_PICK_BUCKETS	 ((1u << 6) + (1u << 11) + (1u << 16)) /* of all levels */
 #define TA_PICK_BUCKET	 8u /* places */
 #define TA_PICK_CAPACITY (TA_PICK_BUCKETS * TA_PICK_BUCKET)
 

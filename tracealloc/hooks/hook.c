@@ -138,21 +138,29 @@ bool ta_hook_enter_kept(struct ta_hook *hook, const uintptr_t *frame, uint32_t e
 	return false;
 }
 
-/* What picks cost the program: the collector may want fewer of them. */
+/*
+ * What picks cost the program: the collector may want fewer of them. One that took longer than a
+ * millisecond was mostly not running.
+ */
 static void count_cost(uint64_t begin)
 {
-	atomic_fetch_add_explicit(&ta_image.process->pick_ticks, ta_ticks_end() - begin,
-				  memory_order_relaxed);
+	uint64_t ticks = ta_ticks_end() - begin;
+
+	if (ticks > ta_image.ticks_per_ms)
+		ticks = ta_image.ticks_per_ms;
+	atomic_fetch_add_explicit(&ta_image.process->pick_ticks, ticks, memory_order_relaxed);
 }
 
 struct ta_hook ta_hook_pick(struct ta_hook hook, const uintptr_t *frame, size_t size)
 {
 	uint64_t begin;
 
+	if (!ta_image.picked)
+		return hook;
+	begin = ta_ticks_begin();
 	hook.every = ta_pick_take(size);
 	if (!hook.every)
 		return hook;
-	begin = ta_ticks_begin();
 	ta_hook_stack(&hook, frame);
 	count_cost(begin);
 	return hook;

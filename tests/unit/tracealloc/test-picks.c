@@ -5,7 +5,10 @@
  */
 #include <check.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "store/block-weight.h"
 #include "tests/support/suite.h"
@@ -300,6 +303,28 @@ START_TEST(a_block_whose_end_nobody_saw_stands_in_the_set_once)
 }
 END_TEST
 
+/* The buckets that were never looked at have no memory. */
+START_TEST(a_few_hundred_picked_blocks_take_one_page_of_the_set)
+{
+	const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+	const size_t n_bytes = TA_PICK_CAPACITY * sizeof(uint64_t);
+	unsigned char *is_there = calloc(n_bytes / page_bytes, 1);
+
+	begin(INTERVAL, 9);
+	for (unsigned i = 0; i < 300; i++)
+		ck_assert(ta_pick_insert(block_at(i)));
+	for (unsigned i = 0; i < 100000; i++)
+		ck_assert_int_eq(ta_pick_remove(block_at(i)), i < 300);
+	/* filter and set are one mapping */
+	ck_assert_int_eq(mincore((void *)(uintptr_t)(ta_image.picked + TA_PICK_FILTER), n_bytes,
+				 is_there),
+			 0);
+	for (size_t i = 0; i < n_bytes / page_bytes; i++)
+		ck_assert_int_eq(is_there[i] & 1, i == 0);
+	free(is_there);
+}
+END_TEST
+
 START_TEST(a_set_that_fills_makes_intervals_longer_and_takes_three_quarters)
 {
 	unsigned n = 0;
@@ -348,6 +373,7 @@ static Suite *picks_suite(void)
 	tcase_add_test(tests, an_interval_without_picks_ends_at_0_and_a_sure_one_has_no_width);
 	tcase_add_test(tests, the_end_of_each_picked_block_is_found_once_and_of_no_other);
 	tcase_add_test(tests, a_block_whose_end_nobody_saw_stands_in_the_set_once);
+	tcase_add_test(tests, a_few_hundred_picked_blocks_take_one_page_of_the_set);
 	tcase_add_test(tests, a_set_that_fills_makes_intervals_longer_and_takes_three_quarters);
 	tcase_add_test(tests, without_picks_each_block_and_each_end_is_recorded);
 	suite_add_tcase(suite, tests);
