@@ -316,9 +316,9 @@ START_TEST(a_few_hundred_picked_blocks_take_one_page_of_the_set)
 	for (unsigned i = 0; i < 100000; i++)
 		ck_assert_int_eq(ta_pick_remove(block_at(i)), i < 300);
 	/* filter and set are one mapping */
-	ck_assert_int_eq(mincore((void *)(uintptr_t)(ta_image.picked + TA_PICK_FILTER), n_bytes,
-				 is_there),
-			 0);
+	ck_assert_int_eq(
+		mincore((void *)(uintptr_t)(ta_image.picked + TA_PICK_FILTER), n_bytes, is_there),
+		0);
 	for (size_t i = 0; i < n_bytes / page_bytes; i++)
 		ck_assert_int_eq(is_there[i] & 1, i == 0);
 	free(is_there);
