@@ -15,6 +15,7 @@
 #include "analyze/symbols/search-paths.h"
 #include "cli/cmd-archive.h"
 #include "cli/cmd.h"
+#include "cli/copy-run.h"
 #include "cli/database.h"
 #include "cli/functions-table.h"
 #include "cli/heimdallr-variables.h"
@@ -153,6 +154,7 @@ static int live_files_open(void *user, const char *path, const char *build_id)
 struct saying {
 	const struct option_set *options;
 	const struct heimdallr *heimdallr;
+	bool has_started;
 };
 
 /* Options that nobody gave who typed the command. A folder's file cannot keep itself secret. */
@@ -173,11 +175,12 @@ static void say_files(const struct option_set *options)
 
 static void say_start(void *user, const struct run_start *start)
 {
-	const struct saying *saying = user;
+	struct saying *saying = user;
 	const char *heap = option_text(saying->options, OPTION_HEAP);
 	const char *obeyed = saying->heimdallr->obeyed;
 	char more[48] = "";
 
+	saying->has_started = true;
 	say_files(saying->options);
 	if (option_flag(saying->options, OPTION_QUIET))
 		return;
@@ -394,15 +397,14 @@ static void archive(const char *trace, struct live_files *files, bool is_quiet)
 }
 
 /* Record, say it, and do what options ask for at the end. The exit status. */
-static int record_run(struct run_options *run, const struct option_set *options,
-		      const struct heimdallr *heimdallr)
+static int record_once(struct run_options *run, struct saying *saying)
 {
+	const struct option_set *options = saying->options;
 	const char *name = option_command(options->command)->name;
-	struct saying saying = { options, heimdallr };
 	auto_live_files struct live_files *files =
 		option_flag(options, OPTION_ARCHIVE) ? live_files_create() : NULL;
 	struct run_observer observer = {
-		.user = &saying,
+		.user = saying,
 		.started = say_start,
 		.warn = say_line,
 		.progress = say_progress,
@@ -432,6 +434,15 @@ static int record_run(struct run_options *run, const struct option_set *options,
 	if (option_text(options, OPTION_REPORT))
 		report(summary.output, options);
 	return summary.exit_status;
+}
+
+static int record_run(struct run_options *run, const struct option_set *options,
+		      const struct heimdallr *heimdallr)
+{
+	struct saying saying = { .options = options, .heimdallr = heimdallr };
+	int status = record_once(run, &saying);
+
+	return saying.has_started ? status : copy_run_unrecorded(options, status);
 }
 
 /* A time that an option gives, in ns; 0 without. CMD_USAGE: it is none. */

@@ -15,6 +15,7 @@
 #include <zstd.h>
 
 #include "cli/cmd.h"
+#include "cli/copy-run.h"
 #include "cli/options/config-file.h"
 #include "cli/options/option-help.h"
 #include "common/parse.h"
@@ -131,9 +132,11 @@ static int run_command(enum command_id command, int n_args, char **argv)
 	if (r == 0 && option_flag(&options, OPTION_HELP))
 		return print_help(command);
 	if (r == 0)
+		r = copy_options_take(&options);
+	if (r == 0)
 		r = config_files_take(&options, files);
 	if (r < 0)
-		return report_usage(&options, r);
+		return copy_run_unrecorded(&options, report_usage(&options, r));
 	warn_unread(files);
 	if (options.has_preset && !option_flag(&options, OPTION_QUIET))
 		print_preset(&options);

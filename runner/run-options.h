@@ -34,6 +34,7 @@ struct run_fact {
 
 struct run_options {
 	char *const *command; /* argv of the program, NULL at the end */
+	const char *argv0; /* what the program sees as argv[0]; NULL: command[0] */
 	const char *output; /* pattern with %e %p %r %n; NULL: memsight.%e.%p.mst */
 	const char *dir; /* of an output without '/', made when missing; NULL: the cwd */
 	/* a file of the output's name and this suffix is made at the end; NULL: none */

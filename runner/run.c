@@ -101,6 +101,23 @@ static int check_proc(struct run *run)
 		"proc /proc)");
 }
 
+/* The command, which may see another name than the one it is found by. */
+static int launch_command(struct run *run)
+{
+	char *const *command = run->options->command;
+	size_t n = 0;
+
+	while (command[n])
+		n++;
+	auto_free char **argv = calloc(n + 1, sizeof(*argv));
+	if (!argv)
+		return -ENOMEM;
+	memcpy(argv, command, n * sizeof(*argv));
+	if (run->options->argv0)
+		argv[0] = (char *)(uintptr_t)run->options->argv0;
+	return launch_fork(command[0], argv, run->envp, &run->state, &run->launch);
+}
+
 static int launch(struct run *run)
 {
 	int err;
@@ -110,7 +127,7 @@ static int launch(struct run *run)
 	err = run_environment_make(run);
 	run->state.binding = &run->placement.binding;
 	if (err == 0)
-		err = launch_fork(run->options->command, run->envp, &run->state, &run->launch);
+		err = launch_command(run);
 	return err < 0 ? run_fail(run, err, "cannot start a process") : 0;
 }
 

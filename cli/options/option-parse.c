@@ -233,8 +233,6 @@ static int option_value_parse(enum option_id id, const char *text, const char *s
 	return 0;
 }
 
-#define MAX_WORDS 256
-
 /* A list of words under way: argv, or MEMSIGHT_OPTIONS. */
 struct words {
 	struct option_set *options;
@@ -480,24 +478,23 @@ static int parse_variables(struct option_set *options)
 	return 0;
 }
 
-static int complain_in_words(struct option_set *options)
+static int complain_in_words(struct option_set *options, enum option_origin origin)
 {
 	char message[OPTION_MESSAGE_BYTES];
 
 	memcpy(message, options->message, sizeof(message));
-	snprintf(options->message, OPTION_MESSAGE_BYTES, "MEMSIGHT_OPTIONS: %.230s", message);
+	snprintf(options->message, OPTION_MESSAGE_BYTES, "%s: %.230s", option_origin_name(origin),
+		 message);
 	return -EINVAL;
 }
 
 /* Operands make no sense here; the real ones are kept aside meanwhile. */
-static int parse_split_words(struct option_set *options, char **split, size_t n)
+int option_take_words(struct option_set *options, char **list, size_t n, enum option_origin origin)
 {
-	char *unwanted[MAX_WORDS + 1];
+	char *unwanted[OPTION_MAX_WORDS + 1];
 	char **operands = options->operands;
 	int n_operands = options->n_operands;
-	struct words words = {
-		.options = options, .words = split, .n = (int)n, .origin = OPTION_FROM_WORDS
-	};
+	struct words words = { .options = options, .words = list, .n = (int)n, .origin = origin };
 
 	options->operands = unwanted;
 	options->n_operands = 0;
@@ -506,13 +503,13 @@ static int parse_split_words(struct option_set *options, char **split, size_t n)
 		r = complain(options, "not an option:", unwanted[0], NULL);
 	options->operands = operands;
 	options->n_operands = n_operands;
-	return r < 0 ? complain_in_words(options) : 0;
+	return r < 0 ? complain_in_words(options, origin) : 0;
 }
 
 static int parse_environment_words(struct option_set *options)
 {
 	const char *text = getenv("MEMSIGHT_OPTIONS");
-	char *split[MAX_WORDS];
+	char *split[OPTION_MAX_WORDS];
 	size_t n = 0;
 
 	if (!text)
@@ -522,11 +519,11 @@ static int parse_environment_words(struct option_set *options)
 	if (r < 0)
 		return r;
 
-	r = parse_words(words, split, MAX_WORDS, &n);
+	r = parse_words(words, split, OPTION_MAX_WORDS, &n);
 	if (r < 0)
 		return complain(options, "MEMSIGHT_OPTIONS:",
 				r == -E2BIG ? "too many words" : "a quote is not closed", NULL);
-	return parse_split_words(options, split, n);
+	return option_take_words(options, split, n, OPTION_FROM_WORDS);
 }
 
 static void set_defaults(struct option_set *options)
@@ -571,7 +568,7 @@ static int refuse_preset(struct option_set *options, enum option_choice preset)
 int option_take_preset(struct option_set *options)
 {
 	const struct option_value *given = &options->values[OPTION_PRESET];
-	char *split[MAX_WORDS];
+	char *split[OPTION_MAX_WORDS];
 	size_t n = 0;
 
 	if (options->has_preset || given->origin <= OPTION_FROM_DEFAULT ||
@@ -587,7 +584,7 @@ int option_take_preset(struct option_set *options)
 	char *words = strdup(text);
 	int r = option_keep(options, words);
 	if (r == 0)
-		r = parse_words(words, split, MAX_WORDS, &n);
+		r = parse_words(words, split, OPTION_MAX_WORDS, &n);
 	struct words list = {
 		.options = options, .words = split, .n = (int)n, .origin = given->origin
 	};

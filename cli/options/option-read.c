@@ -68,6 +68,7 @@ const char *option_origin_name(enum option_origin origin)
 		[OPTION_FROM_USER_FILE] = "~/.config/memsight.ini",
 		[OPTION_FROM_FOLDER_FILE] = "./memsight.ini",
 		[OPTION_FROM_FILE] = "series",
+		[OPTION_FROM_COPY] = "copy",
 		[OPTION_FROM_WORDS] = "MEMSIGHT_OPTIONS",
 		[OPTION_FROM_VARIABLE] = "variable",
 		[OPTION_FROM_LINE] = "command line",

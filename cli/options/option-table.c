@@ -72,6 +72,8 @@ const struct command_row *option_command(enum command_id command)
 
 const char *option_preset_words(enum option_choice preset, enum command_id command)
 {
+	if (command == COMMAND_INSTRUMENT)
+		command = COMMAND_RECORD;
 	for (size_t i = 0; i < sizeof(preset_rows) / sizeof(preset_rows[0]); i++) {
 		if (preset_rows[i].preset == preset && preset_rows[i].commands >> command & 1)
 			return preset_rows[i].words;
@@ -79,9 +81,36 @@ const char *option_preset_words(enum option_choice preset, enum command_id comma
 	return NULL;
 }
 
+/* Options of record that a copy cannot hold: they name a process, or have a meaning of their own. */
+static bool is_of_one_recording(enum option_id id)
+{
+	static const enum option_id ids[] = {
+		OPTION_OUTPUT,
+		OPTION_ATTACH_PID,
+		OPTION_RANK,
+		OPTION_CHILDREN,
+		OPTION_DURATION,
+		OPTION_ATTACH_TIMEOUT,
+		OPTION_COPY,
+		OPTION_ARGV0,
+		OPTION_FUNCTIONS_DRY_RUN,
+		OPTION_FUNCTIONS_FORMAT,
+	};
+
+	for (size_t i = 0; i < sizeof(ids) / sizeof(*ids); i++) {
+		if (ids[i] == id)
+			return true;
+	}
+	return false;
+}
+
 bool option_is_of(enum option_id id, enum command_id command)
 {
-	return (option_rows[id].commands >> command & 1) != 0;
+	unsigned commands = option_rows[id].commands;
+
+	if (command == COMMAND_INSTRUMENT && commands >> COMMAND_RECORD & 1)
+		return !is_of_one_recording(id);
+	return (commands >> command & 1) != 0;
 }
 
 static void append(char *text, size_t n_bytes, const char *more)

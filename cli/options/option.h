@@ -3,7 +3,7 @@
  * The options of every command: schemas/options.def as a table, its parser, and typed results.
  *
  * A value comes from, in order of precedence: the command line, the variable MEMSIGHT_<ID>, the
- * words of MEMSIGHT_OPTIONS, a series file, ./memsight.ini, ~/.config/memsight.ini, the default of
+ * words of MEMSIGHT_OPTIONS, an instrumented copy, a series file, ./memsight.ini, ~/.config/memsight.ini, the default of
  * the table. Each value knows which. The options of a preset (schemas/presets.def) come from where
  * the preset does, behind what is given there itself.
  */
@@ -60,6 +60,7 @@ enum option_origin {
 	OPTION_FROM_USER_FILE, /* ~/.config/memsight.ini, see config-file.h */
 	OPTION_FROM_FOLDER_FILE, /* ./memsight.ini */
 	OPTION_FROM_FILE, /* of a series */
+	OPTION_FROM_COPY, /* what a copy holds, see cli/copy-run.h */
 	OPTION_FROM_WORDS, /* MEMSIGHT_OPTIONS */
 	OPTION_FROM_VARIABLE,
 	OPTION_FROM_LINE,
@@ -162,6 +163,14 @@ int option_parse(enum command_id command, int n_args, char **argv, struct option
  */
 int option_assign(struct option_set *options, const char *name, const char *text,
 		  enum option_origin origin);
+
+#define OPTION_MAX_WORDS 256
+
+/*
+ * Take the options that stand in a list of at most OPTION_MAX_WORDS words, which must outlive the
+ * set. A value from a higher origin stays. Returns 0, -EINVAL with options->message set, -ENOMEM.
+ */
+int option_take_words(struct option_set *options, char **list, size_t n, enum option_origin origin);
 
 /*
  * Take the options of --preset, from wherever that came; the first call that finds one counts. For

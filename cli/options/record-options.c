@@ -57,6 +57,7 @@ struct run_options record_options_of(const struct option_set *options)
 {
 	return (struct run_options){
 		.command = options->operands,
+		.argv0 = option_text(options, OPTION_ARGV0),
 		.output = option_text(options, OPTION_OUTPUT),
 		.dir = option_text(options, OPTION_DIR),
 		.source = option_text(options, OPTION_SOURCE),

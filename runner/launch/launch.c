@@ -70,29 +70,29 @@ int launch_exit_status(int exec_error)
 	return exec_error == -ENOENT || exec_error == -ENOTDIR ? 127 : 126;
 }
 
-/* In the child. Only async-signal-safe calls. */
-static _Noreturn void wait_and_exec(char *const *command, char *const *envp,
-				    const struct launch_state *state, int gate_fd, int error_fd)
+/* In the child. Only async-signal-safe calls. fds: our end of the gate, and for the error. */
+static _Noreturn void wait_and_exec(const char *program, char *const *argv, char *const *envp,
+				    const struct launch_state *state, const int fds[2])
 {
 	char byte;
 	int error;
 
-	for (ssize_t n; (n = read(gate_fd, &byte, 1)) != 1;) {
+	for (ssize_t n; (n = read(fds[0], &byte, 1)) != 1;) {
 		if (n == 0 || errno != EINTR)
 			_exit(125); /* the gate was closed: there is nothing to run */
 	}
 	launch_restore(state);
 	error = state->binding ? -placement_bind(state->binding) : 0;
 	if (error == 0) {
-		execvpe(command[0], command, envp);
+		execvpe(program, argv, envp);
 		error = errno;
 	}
-	(void)!write(error_fd, &error, sizeof(error));
+	(void)!write(fds[1], &error, sizeof(error));
 	_exit(launch_exit_status(-error));
 }
 
-int launch_fork(char *const *command, char *const *envp, const struct launch_state *state,
-		struct launch *ret_launch)
+int launch_fork(const char *program, char *const *argv, char *const *envp,
+		const struct launch_state *state, struct launch *ret_launch)
 {
 	int gate[2], error[2];
 	pid_t pid;
@@ -109,7 +109,7 @@ int launch_fork(char *const *command, char *const *envp, const struct launch_sta
 		return -errno;
 	if (pid == 0) {
 		close(gate_parent); /* or the collector's death would not open the gate */
-		wait_and_exec(command, envp, state, gate_child, error_child);
+		wait_and_exec(program, argv, envp, state, (int[]){ gate_child, error_child });
 	}
 	ret_launch->pid = pid;
 	ret_launch->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);

@@ -43,11 +43,11 @@ struct launch {
 #define LAUNCH_CLOSED ((struct launch){ .pid = -1, .pidfd = -1, .gate_fd = -1, .error_fd = -1 })
 
 /*
- * Fork a child that waits at the gate, to exec command (searched in PATH, NULL at the end) with
- * envp. Both must stay until launch_go() has returned. Returns 0 or a negative errno.
+ * Fork a child that waits at the gate, to exec program (searched in PATH) with argv and envp (NULL
+ * at the end). All must stay until launch_fork() has returned. Returns 0 or a negative errno.
  */
-int launch_fork(char *const *command, char *const *envp, const struct launch_state *state,
-		struct launch *ret_launch);
+int launch_fork(const char *program, char *const *argv, char *const *envp,
+		const struct launch_state *state, struct launch *ret_launch);
 
 /*
  * Open the gate and wait until the child has exec'd. Returns 0, or the negative errno of exec: the

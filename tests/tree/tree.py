@@ -69,12 +69,13 @@ MAY_INCLUDE = {
                     "report/callgraph report/diff store/selection report/text view",
     "view/server": "common store store/heatmap report/text view view/answers",
     "cli": "common trace runner runner/* series store store/* analyze analyze/* report report/* "
-           "view view/server cli/options cli/top",
+           "view view/server cli/options cli/top copy",
     "cli/options": "cli common runner runner/* series store store/* analyze analyze/* report "
                    "report/*",
     "cli/generate": "cli/options",
     "cli/top": "cli cli/options common runner/control analyze/symbols store report/text view "
                "view/server",
+    "copy": "common",
     "heap": "",
     "tracealloc": "common include tracealloc/*",
     "tracealloc/arch": "",

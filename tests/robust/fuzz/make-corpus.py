@@ -150,6 +150,16 @@ SYMBOLS = bytes(24) + struct.pack("<IBBHQQ", 14, 0x12, 0, 1, 0x1000, 8)
 HASHES = struct.pack("<IIIIQI", 1, 1, 1, 6, 2 ** 64 - 1, 1) + struct.pack("<I", 0x0d827590 | 1)
 seed("program-file", "elf",
      ELF.ljust(400, b"\0") + STRINGS + SYMBOLS.ljust(60, b"\0") + HASHES.ljust(100, b"\0"))
+# The loader's name and a note behind the table of segments; two spare entries of DYNAMIC.
+seed("elf-copy", "program",
+     ELF[:56] + struct.pack("<HHHH", 4, 64, 0, 0) +
+     struct.pack("<IIQQQQQQ", 1, 5, 0, 0, 0, 600, 600, 4096) +
+     struct.pack("<IIQQQQQQ", 3, 4, 288, 288, 288, 28, 28, 1) +
+     struct.pack("<IIQQQQQQ", 4, 4, 316, 316, 316, 28, 28, 4) +
+     struct.pack("<IIQQQQQQ", 2, 6, 344, 344, 344, 112, 112, 8) +
+     b"/lib64/ld-linux-x86-64.so.2\0" + struct.pack("<III", 4, 12, 3) + b"GNU\0" + bytes(12) +
+     struct.pack("<QQQQQQQQQQ", 1, 1, 5, 460, 10, 32, 6, 500, 0, 0) + bytes(36) + STRINGS +
+     bytes(140))
 seed("program-file", "script", "#! /usr/bin/env python3 -u\nprint(1)\n")
 
 SPE = bytes.fromhex("b00010000000000080" "6489000000" "4900" "52160000" "9a0500" "990400" "4306"
