@@ -59,8 +59,7 @@ static uint32_t put_word(struct note_bytes *note, const char *name, const char *
 	return 1;
 }
 
-/* The options of record that the command line gave: those of files and variables hold when it runs.
- */
+/* The options of record on the command line: those of files and variables hold when it runs. */
 static uint32_t put_options(struct note_bytes *note, const struct option_set *options)
 {
 	uint32_t n = 0;
@@ -152,8 +151,8 @@ static const char *why_no_copy(int fd, const struct stat *status)
 	if (has_signature(fd, status))
 		return "has a signature, which a copy would break";
 	if (program_file_why_not(read_at, fd) == TRACE_NOT_SANITIZER)
-		return "is built with a sanitizer, which has its own malloc: nothing of it could be "
-		       "recorded";
+		return "is built with a sanitizer, which has its own malloc: a recording of it "
+		       "would be empty";
 	return NULL;
 }
 
@@ -243,8 +242,7 @@ static int make_copy(const struct option_set *options, const char *path, const c
 	__attribute__((cleanup(elf_copy_free))) struct elf_copy copy = ELF_COPY_EMPTY;
 	struct note_bytes note = { .n = 0 };
 	struct stat status;
-	uint8_t *bytes = NULL;
-	size_t n = 0;
+	struct elf_original original = { .library = library };
 
 	int r = find_ours(memsight, library);
 	if (r != CMD_DONE)
@@ -262,10 +260,12 @@ static int make_copy(const struct option_set *options, const char *path, const c
 		return cmd_fail("the options are too long: %zu bytes, at most %u", note.n,
 				COPY_MAX_BYTES);
 	if (r == 0)
-		r = read_whole(fd, (size_t)status.st_size, &bytes, &n);
+		r = read_whole(fd, (size_t)status.st_size, &original.bytes, &original.n_bytes);
 	if (r < 0)
 		return cmd_fail("cannot read %s: %s", path, strerror(-r));
-	r = elf_copy_make(bytes, n, library, note_bytes, note.n, &copy, message);
+	original.note = note_bytes;
+	original.n_note_bytes = note.n;
+	r = elf_copy_make(&original, &copy, message);
 	if (r < 0)
 		return cmd_fail("%s %s", path,
 				r == -ENOMEM ? "is too large for the memory here" : message);

@@ -39,7 +39,7 @@
 struct copying {
 	struct elf_copy *copy;
 	char *message;
-	const char *library;
+	const struct elf_original *original;
 	Elf64_Ehdr head;
 	Elf64_Phdr segments[MAX_SEGMENTS + 1];
 	unsigned n_segments;
@@ -52,7 +52,6 @@ struct copying {
 	uint64_t old_strings_at; /* offset in the file */
 	uint64_t old_strings_bytes;
 	uint64_t address; /* of the new segment */
-	size_t n_note; /* bytes */
 	uint64_t moved; /* offset in the file of what makes room for the table of segments */
 	uint64_t moved_end;
 	size_t moved_at; /* in more */
@@ -385,7 +384,8 @@ static int fill_segment(struct copying *c)
 
 	c->moved_at = append(c, bytes + from, c->moved_end - from, ALIGN);
 	c->strings_at = append(c, bytes + c->old_strings_at, c->old_strings_bytes, ALIGN);
-	if (!c->moved_at || !c->strings_at || !append(c, c->library, strlen(c->library) + 1, 1))
+	if (!c->moved_at || !c->strings_at ||
+	    !append(c, c->original->library, strlen(c->original->library) + 1, 1))
 		return -ENOMEM;
 	c->moved_at += c->moved - from;
 	if (c->has_dynamic_moved)
@@ -411,7 +411,7 @@ static void set_dynamic(struct copying *c)
 			entry->d_un.d_val = c->address + c->moved_at + at - c->moved;
 	}
 	entry_of(c, DT_STRTAB)->d_un.d_val = c->address + c->strings_at;
-	entry_of(c, DT_STRSZ)->d_un.d_val = c->old_strings_bytes + strlen(c->library) + 1;
+	entry_of(c, DT_STRSZ)->d_un.d_val = c->old_strings_bytes + strlen(c->original->library) + 1;
 	c->entries[0].d_tag = DT_NEEDED;
 	c->entries[0].d_un.d_val = c->old_strings_bytes;
 	if (!c->has_dynamic_moved) {
@@ -470,7 +470,7 @@ static void set_sections(const struct copying *c)
 		    section->sh_addr == c->old_strings) {
 			section->sh_addr = c->address + c->strings_at;
 			section->sh_offset = c->copy->more_at + c->strings_at;
-			section->sh_size = c->old_strings_bytes + strlen(c->library) + 1;
+			section->sh_size = c->old_strings_bytes + strlen(c->original->library) + 1;
 		}
 		if (section->sh_type == SHT_DYNAMIC && c->has_dynamic_moved) {
 			section->sh_addr = c->address + c->dynamic_at;
@@ -488,7 +488,7 @@ static int add_section(struct copying *c)
 		.sh_flags = SHF_ALLOC,
 		.sh_addr = c->address,
 		.sh_offset = c->copy->more_at,
-		.sh_size = c->n_note,
+		.sh_size = c->original->n_note_bytes,
 		.sh_addralign = 4,
 	};
 
@@ -509,7 +509,7 @@ static int add_section(struct copying *c)
 	return at ? 0 : -ENOMEM;
 }
 
-static int make(struct copying *c, const void *note)
+static int make(struct copying *c)
 {
 	int r = read_head(c);
 
@@ -524,7 +524,7 @@ static int make(struct copying *c, const void *note)
 	if (r < 0)
 		return r;
 	Elf64_Phdr *new = add_segment(c);
-	append(c, note, c->n_note, 1);
+	append(c, c->original->note, c->original->n_note_bytes, 1);
 	r = c->copy->more ? fill_segment(c) : -ENOMEM;
 	if (r < 0)
 		return r;
@@ -535,22 +535,20 @@ static int make(struct copying *c, const void *note)
 	return r;
 }
 
-int elf_copy_make(uint8_t *bytes, size_t n_bytes, const char *library, const void *note,
-		  size_t n_note_bytes, struct elf_copy *ret_copy,
+int elf_copy_make(const struct elf_original *original, struct elf_copy *ret_copy,
 		  char message[static COPY_MESSAGE_BYTES])
 {
 	struct copying *c = calloc(1, sizeof(*c));
 	int r = -ENOMEM;
 
-	*ret_copy = (struct elf_copy){ .bytes = bytes, .n_bytes = n_bytes };
+	*ret_copy = (struct elf_copy){ .bytes = original->bytes, .n_bytes = original->n_bytes };
 	message[0] = '\0';
 	if (!c)
 		return r;
 	c->copy = ret_copy;
 	c->message = message;
-	c->library = library;
-	c->n_note = n_note_bytes;
-	r = make(c, note);
+	c->original = original;
+	r = make(c);
 	free(c->sections);
 	free(c->entries);
 	free(c);

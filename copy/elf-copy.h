@@ -22,16 +22,24 @@ struct elf_copy {
 	uint64_t more_at;
 };
 
+/* What a copy is made of. */
+struct elf_original {
+	uint8_t *bytes; /* the whole file, from malloc() */
+	size_t n_bytes;
+	const char *library; /* that it is to need: an absolute path */
+	const void *note; /* a whole ELF note */
+	size_t n_note_bytes;
+};
+
 #define ELF_COPY_EMPTY ((struct elf_copy){ .n_bytes = 0 })
 
 /*
- * Make the copy of a file of 64 bits of this machine's kind. bytes are taken over by ret_copy, also
- * on failure: free it with elf_copy_free(). library is an absolute path, note the whole ELF note.
- * Reads and writes nothing else; bytes may be anything. Returns 0; -EINVAL with the reason in
- * message, which reads as what follows the file's name; -ENOMEM.
+ * Make the copy of a file of 64 bits of this machine's kind. ret_copy takes over original->bytes,
+ * also on failure: free it with elf_copy_free(). Reads and writes nothing else; the bytes may be
+ * anything. Returns 0; -EINVAL with the reason in message, which reads as what follows the file's
+ * name; -ENOMEM.
  */
-int elf_copy_make(uint8_t *bytes, size_t n_bytes, const char *library, const void *note,
-		  size_t n_note_bytes, struct elf_copy *ret_copy,
+int elf_copy_make(const struct elf_original *original, struct elf_copy *ret_copy,
 		  char message[static COPY_MESSAGE_BYTES]);
 
 void elf_copy_free(struct elf_copy *copy);

@@ -81,7 +81,7 @@ const char *option_preset_words(enum option_choice preset, enum command_id comma
 	return NULL;
 }
 
-/* Options of record that a copy cannot hold: they name a process, or have a meaning of their own. */
+/* Options of record that a copy cannot hold: of one process, or with a meaning of its own. */
 static bool is_of_one_recording(enum option_id id)
 {
 	static const enum option_id ids[] = {

@@ -3,9 +3,9 @@
  * The options of every command: schemas/options.def as a table, its parser, and typed results.
  *
  * A value comes from, in order of precedence: the command line, the variable MEMSIGHT_<ID>, the
- * words of MEMSIGHT_OPTIONS, an instrumented copy, a series file, ./memsight.ini, ~/.config/memsight.ini, the default of
- * the table. Each value knows which. The options of a preset (schemas/presets.def) come from where
- * the preset does, behind what is given there itself.
+ * words of MEMSIGHT_OPTIONS, an instrumented copy, a series file, ./memsight.ini,
+ * ~/.config/memsight.ini, the default of the table. Each value knows which. The options of a preset
+ * (schemas/presets.def) come from where the preset does, behind what is given there itself.
  */
 #include <stdbool.h>
 #include <stddef.h>

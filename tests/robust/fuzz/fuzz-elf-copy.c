@@ -30,7 +30,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 	if (!own)
 		return 0;
 	memcpy(own, bytes, n_bytes);
-	int r = elf_copy_make(own, n_bytes, "/" COPY_LIBRARY, &note, sizeof(note), &copy, message);
+	const struct elf_original original = { own, n_bytes, "/" COPY_LIBRARY, &note,
+					       sizeof(note) };
+	int r = elf_copy_make(&original, &copy, message);
 	FUZZ_REQUIRE(r == 0 || (r == -EINVAL && message[0]));
 	if (r == 0)
 		FUZZ_REQUIRE(copy.more_at >= n_bytes &&

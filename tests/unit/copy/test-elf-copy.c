@@ -38,7 +38,8 @@ static int make(const uint8_t *bytes, size_t n, struct elf_copy *ret_copy)
 
 	ck_assert_ptr_nonnull(own);
 	memcpy(own, bytes, n);
-	int r = elf_copy_make(own, n, LIBRARY, &note, sizeof(note), ret_copy, message);
+	const struct elf_original original = { own, n, LIBRARY, &note, sizeof(note) };
+	int r = elf_copy_make(&original, ret_copy, message);
 	ck_assert(r == 0 || r == -EINVAL);
 	ck_assert_int_eq(r == 0, message[0] == '\0');
 	if (r == 0)
