@@ -146,8 +146,8 @@ static void print_commands(struct layout *layout)
 	for (int i = COMMAND_GLOBAL + 1; i < COMMAND_COUNT; i++) {
 		const struct command_row *command = option_command((enum command_id)i);
 
-		fprintf(layout->file, "  %-10s", command->name);
-		layout->indent = layout->at = 12;
+		fprintf(layout->file, "  %-12s", command->name);
+		layout->indent = layout->at = 14;
 		print_words(layout, command->summary);
 		fputc('\n', layout->file);
 	}

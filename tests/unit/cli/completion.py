@@ -125,7 +125,7 @@ def every_option_is_offered():
     help_text = whole.run([MEMSIGHT, "--help"])
     for command in re.findall(r"^ +([a-z]+)  ", help_text, re.MULTILINE):
         told = whole.run([MEMSIGHT, command, "--help"])
-        for name in set(re.findall(r"^ +(?:-\w, )?--([a-z-]+)", told, re.MULTILINE)):
+        for name in set(re.findall(r"^ +(?:-\w, )?--([a-z0-9-]+)", told, re.MULTILINE)):
             checks.that(re.search(rf"(--|-l ){name}\b", text),
                         f"--{name} of {command} is not completed")
 

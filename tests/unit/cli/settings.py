@@ -15,7 +15,8 @@ TABLE = pathlib.Path(sys.argv[2]).read_text()
 DANGEROUS = [
     ("record", "output"), ("record", "dir"), ("record", "force"),
     ("record", "report-on-exit"), ("record", "archive"), ("record", "heap"),
-    ("record", "buffers"), ("record", "private"),
+    ("record", "buffers"), ("record", "private"), ("record", "copy"),
+    ("instrument", "output"), ("instrument", "trace"), ("instrument", "force"),
     ("run", "output"), ("run", "modes"), ("run", "executor"), ("run", "sbatch-args"),
     ("run", "log"), ("run", "retry"), ("analyze", "output"), ("analyze", "perf-data"),
     ("archive", "output"), ("report", "sysroot"), ("report", "debug-dir"), ("report", "symbols"),

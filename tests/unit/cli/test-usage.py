@@ -13,8 +13,8 @@ import unittest
 MEMSIGHT = sys.argv[1]
 ROOT = pathlib.Path(sys.argv[2])
 COMMANDS = [
-    "record", "attach", "detach", "ctl", "top", "run", "analyze", "archive", "report", "query",
-    "export", "plot", "diff", "check", "view", "avail", "doctor"
+    "record", "attach", "detach", "instrument", "ctl", "top", "run", "analyze", "archive",
+    "report", "query", "export", "plot", "diff", "check", "view", "avail", "doctor"
 ]
 
 
