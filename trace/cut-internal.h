@@ -15,7 +15,7 @@ struct cut_event {
 	uint64_t order; /* in the file: of the program within a thread */
 	uint32_t thread; /* its place in cut.threads + 1; 0: free */
 	uint32_t next_free; /* place + 1 */
-	bool is_kept; /* decided at the end; what is stamped behind the cut is from the start */
+	bool is_kept; /* decided at the end */
 };
 
 /* A list of places in cut.events. */
@@ -149,6 +149,8 @@ struct cut {
 	struct cut_event *events;
 	size_t n_events, n_events_allocated;
 	uint32_t free_event; /* place + 1 */
+	struct cut_event *late; /* what is stamped behind the cut, in order; kept */
+	size_t n_late, n_late_allocated;
 	struct cut_place *places;
 	size_t n_places, n_places_allocated;
 	struct key_map places_by_address;

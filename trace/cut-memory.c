@@ -38,6 +38,21 @@ static int add_event(struct cut *cut, uint32_t thread, const struct trace_event 
 	return 0;
 }
 
+/* What is stamped behind the cut stays, whatever it is: it may be nearly all that a segment has. */
+static int add_late(struct cut *cut, uint32_t thread, const struct trace_event *event)
+{
+	if (grow_array(&cut->late, cut->n_late, &cut->n_late_allocated, sizeof(*cut->late)) < 0)
+		return -ENOMEM;
+	cut->late[cut->n_late++] = (struct cut_event){
+		.event = *event,
+		.order = cut->order,
+		.thread = thread + 1,
+		.is_kept = true,
+	};
+	cut->threads[thread].is_kept = true;
+	return 0;
+}
+
 static void drop_event(struct cut *cut, uint32_t *number)
 {
 	struct cut_event *event;
@@ -631,16 +646,9 @@ static void decide_notes(struct cut *cut)
 
 int cut_event(struct cut *cut, uint32_t thread, const struct trace_event *event)
 {
-	uint32_t number;
-	int r;
-
 	cut->order++;
-	if (event->ticks >= cut->options->commit.ticks) {
-		r = add_event(cut, thread, event, &number);
-		if (r == 0)
-			keep(cut, number);
-		return r;
-	}
+	if (event->ticks >= cut->options->commit.ticks)
+		return add_late(cut, thread, event);
 	cut->n_read_events++;
 	switch (event->op) {
 	case TRACE_OP_ALLOC:
@@ -683,40 +691,32 @@ int cut_decide_events(struct cut *cut)
 	return r;
 }
 
-/* Its thread, then its order; and its place. */
-struct place_in_order {
-	uint64_t key;
-	size_t place;
-};
-#define ORDER_BITS 40
-
-static int compare_places(const void *left, const void *right)
+static int compare_events(const void *left, const void *right)
 {
-	const struct place_in_order *a = left, *b = right;
+	const struct cut_event *a = *(const struct cut_event *const *)left;
+	const struct cut_event *b = *(const struct cut_event *const *)right;
 
-	return a->key < b->key ? -1 : a->key > b->key;
+	return a->order < b->order ? -1 : a->order > b->order;
 }
 
+/* Those before the cut and those behind it, by their place in the file. */
 int cut_write_events(struct cut *cut)
 {
-	struct place_in_order *kept = calloc(cut->n_events + 1, sizeof(*kept));
-	size_t n = 0;
+	const struct cut_event **kept = calloc(cut->n_events + 1, sizeof(*kept));
+	size_t n = 0, at = 0, n_written = 0;
 	int r = kept ? 0 : -ENOMEM;
 
-	for (size_t i = 0; r == 0 && i < cut->n_events; i++) {
-		const struct cut_event *event = &cut->events[i];
-
-		if (event->thread && event->is_kept)
-			kept[n++] = (struct place_in_order){
-				(uint64_t)event->thread << ORDER_BITS | event->order, i
-			};
-	}
+	for (size_t i = 0; r == 0 && i < cut->n_events; i++)
+		if (cut->events[i].thread && cut->events[i].is_kept)
+			kept[n++] = &cut->events[i];
 	if (r == 0)
-		qsort(kept, n, sizeof(*kept), compare_places);
-	for (size_t i = 0; r == 0 && i < n; i++) {
-		const struct cut_event *event = &cut->events[kept[i].place];
+		qsort(kept, n, sizeof(*kept), compare_events);
+	cut->n_kept_events = n;
+	while (r == 0 && (at < n || n_written < cut->n_late)) {
+		bool is_late = at == n || (n_written < cut->n_late &&
+					   cut->late[n_written].order < kept[at]->order);
+		const struct cut_event *event = is_late ? &cut->late[n_written++] : kept[at++];
 
-		cut->n_kept_events += event->event.ticks < cut->options->commit.ticks;
 		r = trace_writer_event(cut->writer, cut->threads[event->thread - 1].id,
 				       &event->event);
 	}
@@ -727,6 +727,7 @@ int cut_write_events(struct cut *cut)
 void cut_finish_memory(struct cut *cut)
 {
 	free(cut->events);
+	free(cut->late);
 	free(cut->places);
 	free(cut->ghosts);
 	key_map_finish(&cut->places_by_address);

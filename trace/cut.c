@@ -94,7 +94,20 @@ static int write_nodes(struct cut *cut, const struct cut_thread *thread, const b
 	return r;
 }
 
-/* What events of threads that have ended use of their nodes, in one pass over the events. */
+/* What events of threads that have ended use of their nodes; by_id and is_used are of each thread. */
+static void use_stacks(const struct cut *cut, const struct key_map *by_id, bool **is_used,
+		       const struct cut_event *events, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct cut_event *event = &events[i];
+		uint32_t at = event->thread - 1;
+
+		if (event->thread && event->is_kept && is_used[at])
+			use_stack(&by_id[at], cut->threads[at].nodes, is_used[at],
+				  event->event.stack_id);
+	}
+}
+
 static int write_used_nodes(struct cut *cut)
 {
 	struct key_map *by_id = calloc(cut->n_threads + 1, sizeof(*by_id));
@@ -111,13 +124,9 @@ static int write_used_nodes(struct cut *cut)
 		for (size_t k = 0; r == 0 && k < thread->n_nodes; k++)
 			r = key_map_put(&by_id[i], thread->nodes[k].id, 0, k + 1);
 	}
-	for (size_t i = 0; r == 0 && i < cut->n_events; i++) {
-		const struct cut_event *event = &cut->events[i];
-		uint32_t at = event->thread - 1;
-
-		if (event->thread && event->is_kept && is_used[at])
-			use_stack(&by_id[at], cut->threads[at].nodes, is_used[at],
-				  event->event.stack_id);
+	if (r == 0) {
+		use_stacks(cut, by_id, is_used, cut->events, cut->n_events);
+		use_stacks(cut, by_id, is_used, cut->late, cut->n_late);
 	}
 	for (size_t i = 0; r == 0 && i < cut->n_threads; i++)
 		if (is_used[i])
