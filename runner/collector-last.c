@@ -27,7 +27,7 @@
 #define REST_BYTES     (1u << 20) /* that the collector copies itself, at the end */
 #define RETRY_NS       UINT64_C(1000000000)
 #define CUT_NICE       10
-#define TRIM_NS	       UINT64_C(10000000000)
+#define LARGE_BYTES    (256 << 10)
 
 int collector_last_check(const struct run_options *options, char *message, size_t n_bytes)
 {
@@ -58,6 +58,11 @@ void collector_begin_last(struct collector *collector)
 
 	if (!collector->options->last)
 		return;
+	/*
+	 * What a cut takes and gives back goes back to the kernel: glibc would raise its thresholds
+	 * until the heap of the thread keeps all of it, scattered over more pages from hour to hour.
+	 */
+	mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
 	/* It was checked before. */
 	last->is_on = true;
 	last->cut_ticks = collector->first_pair.ticks;
@@ -249,20 +254,6 @@ static void put_off(struct collector *collector, int error)
 	last->has_failed = true;
 }
 
-/*
- * All that a cut has taken is free now, but scattered: by and by it would touch each page of the
- * thread's heap. So it goes back, if not the same is about to be taken again.
- */
-static void give_back(struct collector *collector)
-{
-	struct collector_last *last = &collector->last;
-
-	if (collector->now_ns < last->trim_ns)
-		return;
-	last->trim_ns = collector->now_ns + TRIM_NS;
-	malloc_trim(0);
-}
-
 static void finish_cut(struct collector *collector)
 {
 	struct collector_last *last = &collector->last;
@@ -270,7 +261,6 @@ static void finish_cut(struct collector *collector)
 
 	pthread_join(last->thread, NULL);
 	last->is_running = false;
-	give_back(collector);
 	r = last->error;
 	if (r == 0)
 		r = move(collector);

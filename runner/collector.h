@@ -112,7 +112,6 @@ struct collector_last {
 	uint64_t base_bytes; /* of it, for what lived then */
 	uint64_t n_dropped; /* events before it */
 	uint64_t retry_ns; /* CLOCK_MONOTONIC: no cut before */
-	uint64_t trim_ns; /* CLOCK_MONOTONIC: free memory stays before */
 	bool has_failed; /* the last one has, and that is said */
 	bool is_full; /* for want of room; or the trace has none */
 	bool has_saved; /* a segment, since the disk was asked to keep it */

@@ -17,7 +17,7 @@
 #define MAX_SHIFT	16u
 #define LARGE_BYTES	(UINT64_C(256) << 10) /* followed always */
 #define OPERATIONS_HZ	25000 /* on the table, in the long run: some 0.4 % of a core */
-#define MOST_OPERATIONS 1000000 /* at once, after a quiet time */
+#define MOST_OPERATIONS 250000 /* at once, after a quiet time */
 #define FILTER_BITS	16
 #define RECENT_BITS	16
 #define N_NOTED		(UINT64_C(1) << RECENT_BITS)
@@ -37,7 +37,6 @@ struct block {
 	uint64_t is_live : 1;
 	uint64_t is_filtered : 1; /* the present share would not choose it: the filter knows it */
 	uint32_t site;
-	uint32_t reserved;
 };
 
 /* An end of a block, if it is not of one whose birth is yet to come. */
@@ -53,7 +52,6 @@ struct node {
 	uint32_t site; /* + 1; 0: none yet */
 	uint64_t allocated_bytes;
 	uint32_t n_allocations; /* 0: it does not wait */
-	uint32_t reserved;
 };
 
 struct counting {
@@ -71,10 +69,7 @@ struct current {
 	uint64_t n_frees;
 };
 
-/*
- * What most events do not come to stands apart from what all do, which then needs no registers
- * saved: half of its instructions.
- */
+/* Apart from what all events come to, which then saves no registers: half of its instructions. */
 #define SELDOM __attribute__((noinline))
 
 struct thread {
@@ -153,7 +148,8 @@ struct live_totals *live_totals_destroy(struct live_totals *totals)
 	key_map_finish(&totals->sites);
 	free(totals->threads);
 	free(totals->counting);
-	free(totals->blocks);
+	if (totals->blocks)
+		munmap(totals->blocks, totals->capacity * sizeof(*totals->blocks));
 	free(totals->ends);
 	free(totals->recent);
 	free(totals->noted);
@@ -161,6 +157,19 @@ struct live_totals *live_totals_destroy(struct live_totals *totals)
 	free(totals->ended);
 	free(totals);
 	return NULL;
+}
+
+/* In large pages if it can be: nearly each look at a large table would miss the TLB, too. */
+static struct block *map_table(uint32_t capacity)
+{
+	size_t n_bytes = capacity * sizeof(struct block);
+	void *table =
+		mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (table == MAP_FAILED)
+		return NULL;
+	madvise(table, n_bytes, MADV_HUGEPAGE);
+	return table;
 }
 
 static int make_memory(struct live_totals *totals)
@@ -189,7 +198,7 @@ struct live_totals *live_totals_create(uint32_t old_seconds, uint64_t ticks_per_
 	totals->credit = MOST_OPERATIONS;
 	totals->ticks_per_second = ticks_per_second;
 	totals->old_ticks = old_seconds * ticks_per_second;
-	totals->blocks = calloc(totals->capacity, sizeof(*totals->blocks));
+	totals->blocks = map_table(totals->capacity);
 	totals->recent = calloc(1u << RECENT_BITS, sizeof(*totals->recent));
 	totals->noted = calloc(N_NOTED, sizeof(*totals->noted));
 	totals->filter = calloc(1u << FILTER_BITS, sizeof(*totals->filter));
@@ -232,6 +241,14 @@ static void add_to_filter(struct live_totals *totals, struct block *block, uint6
 	*n += *n < UINT8_MAX;
 }
 
+static void take_from_filter(struct live_totals *totals, const struct block *block)
+{
+	uint8_t *n = filter_of(totals, hash_of(totals, block->key));
+
+	totals->n_filtered -= block->is_filtered;
+	*n -= block->is_filtered && *n < UINT8_MAX;
+}
+
 /* ---- Sums ---- */
 
 static void count(struct live_totals *totals, const struct block *block, int sign)
@@ -240,7 +257,7 @@ static void count(struct live_totals *totals, const struct block *block, int sig
 	struct live_site *site = &header->sites[block->site];
 	uint64_t weight = UINT64_C(1) << block->shift;
 	uint64_t bytes = (uint64_t)sign * (weight * block->size);
-	double variance = 0;
+	double variance;
 
 	add(site->live_bytes, bytes);
 	add(header->live_bytes, bytes);
@@ -277,12 +294,7 @@ static void remove_block(struct live_totals *totals, struct block *block)
 	uint32_t mask = totals->capacity - 1;
 	uint32_t hole = (uint32_t)(block - totals->blocks);
 
-	uint8_t *n_like = filter_of(totals, hash_of(totals, block->key));
-
-	if (block->is_filtered) {
-		totals->n_filtered--;
-		*n_like -= *n_like < UINT8_MAX;
-	}
+	take_from_filter(totals, block);
 	for (uint32_t i = (hole + 1) & mask; totals->blocks[i].key; i = (i + 1) & mask) {
 		uint32_t home = place_of(totals, hash_of(totals, totals->blocks[i].key));
 
@@ -300,7 +312,7 @@ static int rebuild(struct live_totals *totals, uint32_t capacity)
 {
 	struct block *old = totals->blocks;
 	uint32_t n_old = totals->capacity;
-	struct block *blocks = calloc(capacity, sizeof(*blocks));
+	struct block *blocks = map_table(capacity);
 
 	if (!blocks)
 		return -ENOMEM;
@@ -309,7 +321,7 @@ static int rebuild(struct live_totals *totals, uint32_t capacity)
 	for (uint32_t i = 0; i < n_old; i++)
 		if (old[i].key)
 			*find(totals, old[i].key, hash_of(totals, old[i].key)) = old[i];
-	free(old);
+	munmap(old, n_old * sizeof(*old));
 	return 0;
 }
 
@@ -329,10 +341,7 @@ static void sweep(struct live_totals *totals, bool (*visit)(struct live_totals *
 	}
 }
 
-/*
- * What the present share would not have chosen goes, but for large blocks; what stays stands for
- * more.
- */
+/* What the present share would not have chosen goes, but large ones; what stays stands for more. */
 static bool thin(struct live_totals *totals, struct block *block)
 {
 	uint64_t hash = hash_of(totals, block->key);
@@ -425,7 +434,6 @@ static uint32_t read_stack(const struct thread *thread, uint32_t id, uint64_t pc
 
 	for (; id && id < thread->n_allocated && n < UINT16_MAX; id = thread->nodes[id].parent) {
 		uint64_t pc = thread->nodes[id].pc;
-
 		if (pc < TRACE_STOP_MAX && pc != TRACE_STOP_BEFORE)
 			break;
 		hash = (hash ^ pc) * HASH_FACTOR;
@@ -544,7 +552,7 @@ void live_totals_thread(struct live_totals *totals, const struct live_thread_nam
 	row->pid = name->pid;
 	row->tid = name->tid;
 	if (name->name)
-		memcpy(row->name, name->name, strnlen(name->name, sizeof(row->name)));
+		live_totals_rename(totals, name->thread_id, name->name);
 	if (name->thread_id > atomic_load(&totals->header->n_threads))
 		atomic_store_explicit(&totals->header->n_threads, name->thread_id,
 				      memory_order_release);
@@ -608,10 +616,7 @@ static void give_birth(struct live_totals *totals, struct block *block, const st
 	count(totals, block, 1);
 }
 
-/*
- * Keep in mind that a block has ended which is not followed: with threads most ends come here. They
- * are only written down; what finds them is filled when somebody looks for one.
- */
+/* With threads most ends, of blocks not followed, are only written down, until one is looked for. */
 static inline void note_end(struct live_totals *totals, uint64_t key, uint64_t ticks)
 {
 	totals->noted[totals->n_noted++ & (N_NOTED - 1)] = (struct end){ key, ticks };

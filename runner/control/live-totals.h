@@ -2,7 +2,7 @@
 /*
  * Live totals while a program runs: bytes that live, by site, from the events that the collector
  * drains (schemas/live-totals.h). Allocations are counted one by one. Which of them still live
- * needs a table of blocks. Above some 25,000 events a second, or 128 Ki live blocks, only a part of
+ * needs a table of blocks. Above some 25,000 events a second, or 384 Ki live blocks, only a part of
  * the blocks is followed, chosen by a hash of the address, so that a block's end is never looked
  * for in vain. Large ones are always followed.
  *
