@@ -59,8 +59,8 @@ void collector_begin_last(struct collector *collector)
 	if (!collector->options->last)
 		return;
 	/*
-	 * What a cut takes and gives back goes back to the kernel: glibc would raise its thresholds
-	 * until the heap of the thread keeps all of it, scattered over more pages from hour to hour.
+	 * What a cut has taken goes back to the kernel. Else glibc raises its thresholds, and the
+	 * thread's heap keeps all of it, scattered over more pages from hour to hour.
 	 */
 	mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
 	/* It was checked before. */

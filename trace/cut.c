@@ -94,7 +94,7 @@ static int write_nodes(struct cut *cut, const struct cut_thread *thread, const b
 	return r;
 }
 
-/* What events of threads that have ended use of their nodes; by_id and is_used are of each thread. */
+/* What events of threads that have ended use of their nodes. The arrays are by thread. */
 static void use_stacks(const struct cut *cut, const struct key_map *by_id, bool **is_used,
 		       const struct cut_event *events, size_t n)
 {

@@ -159,17 +159,16 @@ struct live_totals *live_totals_destroy(struct live_totals *totals)
 	return NULL;
 }
 
-/* In large pages if it can be: nearly each look at a large table would miss the TLB, too. */
+/* In large pages if it can be: each look at a large table would miss the TLB, too. */
 static struct block *map_table(uint32_t capacity)
 {
-	size_t n_bytes = capacity * sizeof(struct block);
-	void *table =
-		mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	size_t size = capacity * sizeof(struct block);
+	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	if (table == MAP_FAILED)
+	if (at == MAP_FAILED)
 		return NULL;
-	madvise(table, n_bytes, MADV_HUGEPAGE);
-	return table;
+	madvise(at, size, MADV_HUGEPAGE);
+	return at;
 }
 
 static int make_memory(struct live_totals *totals)
@@ -616,7 +615,7 @@ static void give_birth(struct live_totals *totals, struct block *block, const st
 	count(totals, block, 1);
 }
 
-/* With threads most ends, of blocks not followed, are only written down, until one is looked for. */
+/* With threads most ends are of blocks not followed: written down, until one is looked for. */
 static inline void note_end(struct live_totals *totals, uint64_t key, uint64_t ticks)
 {
 	totals->noted[totals->n_noted++ & (N_NOTED - 1)] = (struct end){ key, ticks };
