@@ -204,9 +204,9 @@ def check_size(folder):
     recorded = Recorded(folder, ENDLESS, "--last", "64K")
     recorded.wait_for_cut()
     name = whole.run([MEMSIGHT, "ctl", recorded.trace, "snapshot"]).split()[-1]
+    pid = recorded.program()  # a recorder that has stopped may leave it
     for words in (["pause"], ["resume"], ["stop"]):
         whole.run([MEMSIGHT, "ctl", recorded.trace, *words])
-    pid = recorded.program()
     recorded.process.wait(timeout=60)
     os.kill(pid, signal.SIGKILL)
     recorded.process.communicate()
