@@ -133,10 +133,10 @@ int report_findings_list(FILE *out, sqlite3 *db, const struct report_request *re
 /* sites.c: who allocated */
 #define REPORT_IS_PICKED                                                                           \
 	"EXISTS (SELECT 1 FROM total WHERE run_id = :run AND name = 'picked_blocks')"
-/* Two columns behind an estimate with this alias. shift: estimate_shift(), or 0. */
-#define REPORT_ESTIMATE(x, variance, shift, name)                                                  \
-	"estimate_low(" x ", " variance ", " shift ") AS \"" name ", low\", estimate_high(" x      \
-	", " variance ", " shift ") AS \"" name ", high\""
+/* Two columns behind an estimate with this alias. least: estimate_least(), or 0. */
+#define REPORT_ESTIMATE(x, variance, least, name)                                                  \
+	"estimate_low(" x ", " variance ", " least ") AS \"" name ", low\", estimate_high(" x      \
+	", " variance ", " least ") AS \"" name ", high\""
 extern const char report_sites_sql[];
 /* The same where blocks were picked. */
 extern const char report_picked_sites_sql[];

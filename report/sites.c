@@ -21,26 +21,26 @@ const char report_sites_sql[] = "SELECT share AS time, share_low AS low, share_h
  * Of what nothing was picked there may be this much: the interval of block_weight_interval() for 0,
  * with the variance of a byte that the site has otherwise.
  */
-#define SHIFT			     "estimate_shift(variance, n_variance, n_blocks)"
+#define LEAST			     "estimate_least(variance, n_variance, n_blocks)"
 #define NONE_PICKED(variance, bytes) "CAST(3.8415 * " variance " / " bytes " AS INTEGER)"
 
 /* clang-format off */
 const char report_picked_sites_sql[] = "SELECT bytes AS \"in all\", "
-	REPORT_ESTIMATE("bytes", "variance", SHIFT, "in all") ", n_blocks AS blocks, "
+	REPORT_ESTIMATE("bytes", "variance", LEAST, "in all") ", n_blocks AS blocks, "
 	REPORT_ESTIMATE("n_blocks", "n_variance",
-	"estimate_shift(n_variance, n_variance, n_blocks)", "blocks") ","
+	"estimate_least(n_variance, n_variance, n_blocks)", "blocks") ","
 	" live_bytes AS \"not freed\", "
-	"estimate_low(live_bytes, live_variance, " SHIFT ") AS \"not freed, low\","
+	"estimate_low(live_bytes, live_variance, " LEAST ") AS \"not freed, low\","
 	" CASE WHEN live_bytes = 0 AND"
 	" bytes > 0 THEN " NONE_PICKED("variance", "bytes") " ELSE estimate_high(live_bytes,"
-	" live_variance, " SHIFT ") END AS \"not freed, high\", n_picked AS picked,"
+	" live_variance, " LEAST ") END AS \"not freed, high\", n_picked AS picked,"
 	" site_name(stack_id, 4) AS \"allocated at\" FROM site WHERE run_id = :run"
 	" ORDER BY bytes DESC, stack_id LIMIT :limit";
 
 #define LEFT_OF_PICKED "sum(" REPORT_LEFT_BYTES ")"
 const char report_picked_leaks_sql[] =
 	"SELECT " LEFT_OF_PICKED " AS bytes, "
-	REPORT_ESTIMATE(LEFT_OF_PICKED, "sum(live_variance)", "max(" SHIFT ")", "bytes")
+	REPORT_ESTIMATE(LEFT_OF_PICKED, "sum(live_variance)", "max(" LEAST ")", "bytes")
 	", sum(" REPORT_LEFT_BLOCKS ") AS blocks, sum(n_blocks) AS \"of blocks\", min(first_ns) AS"
 	" \"first at\", coalesce('kept by libraries (' || what || '): ', '') ||"
 	" site_name(stack_id, 6) AS \"allocated at\" FROM site LEFT JOIN temp.kept USING (stack_id)"

@@ -2,7 +2,8 @@
 
 #include <math.h>
 
-#define Z2 (1.959964 * 1.959964)
+#define Z2	   (1.959964 * 1.959964)
+#define FEW_MISSED 0.05 /* of these none is missed in 95 % */
 
 double block_weight_of(uint64_t interval, uint64_t size)
 {
@@ -24,23 +25,24 @@ struct block_weight block_weigh_picked(double weight, uint64_t size)
 	};
 }
 
-double block_weight_shift(double variance, double n_variance, double n)
+double block_weight_least(double variance, double n_variance, double n)
 {
-	double p = n > 0 ? n / (n + n_variance) : 0;
+	double n_missed;
 
-	if (!(n_variance > 0 && variance > 0 && p > 0.5))
+	if (!(n_variance > 0 && variance > 0 && n > 0))
 		return 0;
-	return (Z2 - 1) / 6 * (2 * p - 1) * sqrt(variance / n_variance);
+	n_missed = n_variance / (1 + n_variance / n);
+	return n_missed > FEW_MISSED ? fmax(1 - n_missed, 0) * sqrt(variance / n_variance) : 0;
 }
 
-void block_weight_interval(double estimate, double variance, double shift, double *ret_low,
+void block_weight_interval(double estimate, double variance, double least, double *ret_low,
 			   double *ret_high)
 {
 	double half = estimate > 0 ? Z2 * variance / estimate / 2 : 0;
 	double root = sqrt(half * half + Z2 * fmax(variance, 0));
 
 	*ret_low = fmax(estimate + half - root, 0);
-	*ret_high = estimate + half + root + shift;
+	*ret_high = estimate + fmax(half + root, least);
 }
 
 uint8_t block_interval_number(struct block_intervals *intervals, uint64_t bytes)

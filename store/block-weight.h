@@ -35,20 +35,19 @@ static inline struct block_weight block_weigh(double weight, uint64_t size)
  * The 95 % interval of a total that is estimated from picks. Its variance grows with the total:
  * with c = variance / estimate, those totals T are in it for which (estimate - T)^2 <= 1.96^2 c T
  * (Wilson, Probable inference, the law of succession, and statistical inference, 1927). With few
- * picks it holds the truth about as often as it says, and never begins below 0. shift: as below.
+ * picks it holds the truth about as often as it says, and never begins below 0. least: as below.
  */
-void block_weight_interval(double estimate, double variance, double shift, double *ret_low,
+void block_weight_interval(double estimate, double variance, double least, double *ret_low,
 			   double *ret_high);
 
 /*
- * Of large blocks few are missed, each with all of its bytes: errors are then skewed the other way,
- * and the high end lies so much higher (Cornish and Fisher, Moments and cumulants in the
- * specification of distributions, 1938: (1.96^2 - 1) / 6 times the third moment over the second).
- * variance of the bytes, n_variance of the number n of blocks of the site: their quotient is the
- * square of a block's size, 1 + n_variance / n its weight. Of numbers of blocks both variances are
- * n_variance.
+ * Of large blocks few are missed, each with all of its bytes. Where that is one in more than 5 % of
+ * the runs, the high end is at least one whole block above those that were picked: so much above
+ * the estimate. variance of the bytes, n_variance of the number n of blocks of the site: their
+ * quotient is the square of a block's size, and 1 + n_variance / n its weight. Of numbers of blocks
+ * both variances are n_variance.
  */
-double block_weight_shift(double variance, double n_variance, double n);
+double block_weight_least(double variance, double n_variance, double n);
 
 /* The intervals of a trace, by number; what comes when there are 255 goes to the last one. */
 #define BLOCK_INTERVALS 256u

@@ -226,7 +226,7 @@ static void bytes_text(sqlite3_context *context, int n_args, sqlite3_value **arg
 	give_text(context, format_bytes(sqlite3_value_int64(args[0])).text);
 }
 
-/* An end of the 95 % interval of an estimate from picked blocks, of its variance and its shift. */
+/* An end of the 95 % interval of an estimate from picked blocks, of its variance and the least. */
 static void give_estimate(sqlite3_context *context, sqlite3_value **args, bool is_high)
 {
 	double ends[2];
@@ -250,10 +250,10 @@ static void estimate_high(sqlite3_context *context, int n_args, sqlite3_value **
 	give_estimate(context, args, true);
 }
 
-static void estimate_shift(sqlite3_context *context, int n_args, sqlite3_value **args)
+static void estimate_least(sqlite3_context *context, int n_args, sqlite3_value **args)
 {
 	(void)n_args;
-	sqlite3_result_double(context, block_weight_shift(sqlite3_value_double(args[0]),
+	sqlite3_result_double(context, block_weight_least(sqlite3_value_double(args[0]),
 							  sqlite3_value_double(args[1]),
 							  sqlite3_value_double(args[2])));
 }
@@ -303,7 +303,7 @@ static const struct {
 	{ "bytes_text", 1, bytes_text },	 { "duration_text", 1, duration_text },
 	{ "percent_text", 2, percent_text },	 { "data_source_text", 1, data_source_text },
 	{ "estimate_low", 3, estimate_low },	 { "estimate_high", 3, estimate_high },
-	{ "estimate_shift", 3, estimate_shift },
+	{ "estimate_least", 3, estimate_least },
 };
 
 int report_functions_add(sqlite3 *db)
