@@ -23,6 +23,9 @@ static uint8_t find_length(const ZydisDecoder *zydis, const uint8_t *code, size_
 {
 	ZydisDecodedInstruction instruction;
 
+	/* add %al,(%rax): no compiler makes it; it is data, such as the tables of Haskell. */
+	if (n_bytes >= 2 && code[0] == 0 && code[1] == 0)
+		return 0;
 	return ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(zydis, NULL, code, n_bytes, &instruction))
 		       ? instruction.length
 		       : 0;

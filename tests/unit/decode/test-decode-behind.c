@@ -122,6 +122,8 @@ PROGRAM(switched,
 	"syscall\n"
 	".balign 4\n"
 	"9: .long 1b-9b, 1b-9b, 2b-9b, 0x7fffffff");
+/* As in Haskell: a table lies before the code that it is of, and nobody jumps to that by name. */
+PROGRAM(tabled, "jmp [rbx]\n.quad 5, 8", "mov rax, [rbp]\nsyscall");
 /* The value behind the node's pointer: of the next node it is not known, of this one it is. */
 PROGRAM(walked, "ret\n1: dec rdx\nadd rcx, [rax+8]",
 	"mov rax, [rax]\ntest rdx, rdx\njne 1b\nsyscall");
@@ -182,6 +184,16 @@ static void run(const uint8_t *start, const uint8_t *ip, const uint8_t *end)
 	decode_charge(&window, &charge);
 }
 #define RUN(name) run(name##_start, name##_ip, name##_end)
+
+START_TEST(zeros_of_a_table_before_code_are_no_instructions)
+{
+	uint8_t lengths[4];
+
+	ck_assert_uint_eq(
+		decode_behind_lengths(tabled_start, (size_t)(tabled_ip - tabled_start), lengths, 4),
+		0);
+}
+END_TEST
 
 START_TEST(the_access_before_ip_gets_the_time_of_its_block)
 {
@@ -547,6 +559,7 @@ int main(void)
 	TCase *tcase = tcase_create("behind");
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_test(tcase, zeros_of_a_table_before_code_are_no_instructions);
 	tcase_add_test(tcase, the_access_before_ip_gets_the_time_of_its_block);
 	tcase_add_test(tcase, an_index_of_few_bits_tells_a_range);
 	tcase_add_test(tcase, an_index_of_few_bits_tells_a_range_ahead);
