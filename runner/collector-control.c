@@ -682,6 +682,12 @@ void collector_end_control(struct collector *collector)
 				       ? ""
 				       : " (a function that is not in the program's own file is "
 					 "function:NAME)");
+	else if (control->plan.n > 0 && control->window == 0)
+		collector_warn(
+			collector,
+			"--windows %s: the recording ended before the first window began, so "
+			"no allocation is recorded",
+			control->plan.specs[0].text);
 	if (control->is_on && control->window > 0)
 		store_window(collector, clock_ticks(collector->clock));
 	cleanup_close(&control->notify_fd);

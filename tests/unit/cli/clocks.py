@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""record --windows by a clock of CPU time: whose time counts. Arguments: memsight, the victim."""
+"""record --windows by a clock of CPU time: whose time counts; and one that never begins. Arguments:
+memsight, the victim."""
 import os
 import subprocess
 import sys
@@ -48,7 +49,17 @@ def check_clock(folder, clock, part, before, behind):
                 f"{clock}: not all of the window's blocks")
 
 
+def check_never(folder):
+    """A window that the program did not live to see is said."""
+    done = subprocess.run([MEMSIGHT, "record", "-q", "-s", "none", "-o",
+                           os.path.join(folder, "never.mst"), "--windows", "1h:1s", "--", "true"],
+                          stderr=subprocess.PIPE, text=True, check=False, env=whole.environment())
+    checks.that(done.returncode == 0 and done.stderr.count("before the first window began") == 1,
+                f"no window: {done.returncode} {done.stderr!r}")
+
+
 with tempfile.TemporaryDirectory(prefix="memsight-test-") as place:
     for case in PARTS:
         check_clock(place, *case)
+    check_never(place)
 checks.end()
