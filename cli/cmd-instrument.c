@@ -325,7 +325,7 @@ int cmd_instrument(const struct option_set *options)
 	if (r == CMD_DONE)
 		r = make_copy(options, path, output);
 	if (r == CMD_DONE && !option_flag(options, OPTION_QUIET))
-		cmd_warn("%s records itself when it is started; MEMSIGHT_COPY=off runs it "
+		cmd_warn("%s records itself when it is started; MEMSIGHT_COPIES=off runs it "
 			 "unrecorded",
 			 output);
 	return r;

@@ -26,5 +26,5 @@ struct copy_head {
  * In the environment of what a copy runs under: it must not start another recording. A user sets
  * it to `off' to have the copy run unrecorded.
  */
-#define COPY_ENV     "MEMSIGHT_COPY"
+#define COPY_ENV     "MEMSIGHT_COPIES"
 #define COPY_STARTED "started"

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "schemas/copy.h"
 #include "schemas/recording.h"
 
 static bool is_variable(const char *entry, const char *name)
@@ -87,6 +88,15 @@ static char *make_variable(const char *name, const char *value)
 	return asprintf(&entry, "%s=%s", name, value) < 0 ? NULL : entry;
 }
 
+/* What a recording sets anew, or says by having a socket. */
+static bool is_left_out(const char *entry, bool has_socket)
+{
+	return is_variable(entry, RECORDING_ENV_PRELOAD) ||
+	       is_variable(entry, RECORDING_ENV_SOCKET) ||
+	       is_variable(entry, RECORDING_ENV_PLACEMENT) ||
+	       (has_socket && is_variable(entry, COPY_ENV));
+}
+
 static int fill(char **list, char *const *envp, const char *library, const char *socket_path,
 		const char *placement)
 {
@@ -95,9 +105,7 @@ static int fill(char **list, char *const *envp, const char *library, const char 
 	int err = 0;
 
 	for (; *envp && err == 0; envp++) {
-		if (!is_variable(*envp, RECORDING_ENV_PRELOAD) &&
-		    !is_variable(*envp, RECORDING_ENV_SOCKET) &&
-		    !is_variable(*envp, RECORDING_ENV_PLACEMENT))
+		if (!is_left_out(*envp, socket_path))
 			err = append(list, &n, strdup(*envp));
 	}
 	if (err == 0 && (library || user))

@@ -30,14 +30,12 @@ def instrument(folder, original, name, *options):
 
 def events_of(trace):
     """What was allocated, as sizes and counts; the trace is gone then."""
-    done = run([MEMSIGHT, "report", trace, "--sites", "--format", "csv"])
-    checks.that(done.status == 0, f"{trace}: {done.messages}")
     database = trace + ".sum.db"
-    whole.run([MEMSIGHT, "analyze", "-f", "-o", database, trace])
+    whole.run([MEMSIGHT, "analyze", "-f", "--no-tiles", "-o", database, trace])
     found = whole.Database(database).ask(
         "SELECT size, count(*) FROM allocation JOIN call ON call.id = allocation.call"
         " WHERE call.name = 'malloc' GROUP BY 1 ORDER BY 1")
-    for path in (trace, trace + ".db", database):
+    for path in (trace, database):
         if os.path.exists(path):
             os.unlink(path)
     return found
@@ -81,7 +79,7 @@ def check_its_life(folder):
     done = run([copy, "4"], {"MEMSIGHT_FREQ": "often"})
     checks.that(done.status == 4 and "runs unrecorded" in done.messages and
                 not os.path.exists(trace), f"a wrong variable: {done.messages}")
-    done = run([copy, "5"], {"MEMSIGHT_COPY": "off"})
+    done = run([copy, "5"], {"MEMSIGHT_COPIES": "off"})
     checks.that(done.status == 5 and not done.messages and not os.path.exists(trace),
                 f"off: {done.messages}")
     elsewhere = os.path.join(folder, "elsewhere.mst")
