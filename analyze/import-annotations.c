@@ -9,6 +9,8 @@
 #include "schemas/trace-control.h"
 #include "store/database.h"
 
+#define MAX_ASKED_TICKS (UINT64_C(1) << 40) /* more is damage */
+
 static const struct rows_table mark_table = {
 	.name = "mark",
 	.columns = "run_id, thread_id, time_ns, name",
@@ -22,6 +24,9 @@ int import_open_notes(struct import *import)
 	int r = regions_open(import->db, import->run_id, import->tasks, &import->texts,
 			     &import->regions);
 
+	import->components = components_create(&import->texts);
+	if (r == 0 && !import->components)
+		r = -ENOMEM;
 	if (r == 0)
 		r = withheld_open(import->db, import->run_id, import->tasks, &import->withheld);
 	return r < 0 ? r : rows_open(import->db, &mark_table, &import->marks);
@@ -30,6 +35,7 @@ int import_open_notes(struct import *import)
 void import_close_notes(struct import *import)
 {
 	regions_close(import->regions);
+	components_destroy(import->components);
 	withheld_close(import->withheld);
 	rows_close(import->marks);
 	texts_finish(&import->texts);
@@ -153,7 +159,37 @@ static int on_push(struct import *import, const struct note *note)
 
 static int on_pop(struct import *import, const struct note *note)
 {
-	return regions_pop(import->regions, note->thread, note->text, import->now_ns);
+	int r = regions_pop(import->regions, note->thread, note->text, import->now_ns);
+	uint32_t path, depth = regions_where(import->regions, note->thread, &path);
+
+	return r < 0 ? r : components_pop(import->components, note->thread, depth);
+}
+
+static int on_component(struct import *import, const struct note *note)
+{
+	uint64_t asked_ticks = note->event->address >> 2;
+	struct component_reading reading = {
+		.thread = note->thread,
+		.process = memory_process_of(import->memory, note->thread),
+		.text = note->text,
+		.when = (enum trace_asked)(note->event->address & 3),
+		.value = (int64_t)note->event->size,
+	};
+
+	if (!note->text)
+		return 0;
+	if (asked_ticks <= MAX_ASKED_TICKS)
+		reading.asked_ns = merge_clock_of_ticks(&import->clock,
+							import->clock.start_ticks + asked_ticks) -
+				   merge_clock_of_ticks(&import->clock, import->clock.start_ticks);
+	reading.depth = regions_where(import->regions, note->thread, &reading.path);
+	return components_take(import->components, &reading);
+}
+
+static int on_plugin_lost(struct import *import, const struct note *note)
+{
+	return losses_count(&import->losses, "plug-in",
+			    note->text ? texts_get(&import->texts, note->text) : "left out", 1);
 }
 
 static int on_mark(struct import *import, const struct note *note)
@@ -237,6 +273,8 @@ static const struct {
 	{ TRACE_CALL_NAME_OBJECT, on_name },
 	{ TRACE_CALL_COLLECT_PUSH, on_collect },
 	{ TRACE_CALL_COLLECT_POP, on_collect_end },
+	{ TRACE_CALL_COMPONENT, on_component },
+	{ TRACE_CALL_PLUGIN_LOST, on_plugin_lost },
 };
 
 static int apply_note(struct import *import, uint32_t thread, const struct merge_event *event)
@@ -308,6 +346,9 @@ int import_finish_notes(struct import *import)
 {
 	const struct regions_losses *lost = regions_losses(import->regions);
 	int r = regions_finish(import->regions, import->last_ns);
+
+	if (r == 0)
+		r = components_write(import->components, import->db, import->run_id);
 
 	/* The recorder was killed, or this is a snapshot. */
 	if (r == 0 && import->open_window)

@@ -5,6 +5,7 @@
 #include "analyze/input/clock-map.h"
 #include "analyze/input/input.h"
 #include "analyze/input/merge.h"
+#include "analyze/live/components.h"
 #include "analyze/live/live-memory.h"
 #include "analyze/live/name-table.h"
 #include "analyze/live/owners.h"
@@ -89,6 +90,7 @@ struct import {
 	const size_t *n_waiting_samples;
 	struct texts texts;
 	struct regions *regions;
+	struct components *components;
 	struct withheld *withheld;
 	struct rows *marks;
 	struct tally tally;

@@ -4,6 +4,7 @@
 #include "cli/cmd.h"
 #include "cli/options/config-file.h"
 #include "runner/host/avail.h"
+#include "runner/host/plugins.h"
 
 #define NAME_COLUMNS 24
 
@@ -91,10 +92,28 @@ static int print_settings(const struct option_set *options)
 	return CMD_DONE;
 }
 
+/* A component of a plug-in, with what is taken where it is not there. */
+static int print_component(void *user, const struct plugin_component *component)
+{
+	char about[AVAIL_TEXT_BYTES];
+	bool has_chain = strchr(component->chain, '|');
+
+	snprintf(about, sizeof(about), "%s [%s, %s, plug-in %s]%s%s",
+		 component->missing[0] ? component->missing : component->about, component->unit,
+		 component->kind, component->plugin, has_chain ? "; taken: the first of " : "",
+		 has_chain ? component->chain : "");
+	return print_item(user, &(struct avail_item){ "components", component->name,
+						      !component->missing[0], about, "" });
+}
+
 int cmd_avail(const struct option_set *options)
 {
 	struct listing listing = { .only_names = option_flag(options, OPTION_IDS) };
+	const struct run_options plugins = { .load = option_texts(options, OPTION_LOAD) };
+	char load[RING_LOAD_BYTES], message[PLUGIN_MESSAGE_BYTES];
 
+	if (plugins.load && plugins_prepare(&plugins, load, print_component, &listing, message) < 0)
+		return cmd_fail("%s", message);
 	avail_look(print_item, &listing);
 	return listing.only_names ? CMD_DONE : print_settings(options);
 }

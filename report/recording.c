@@ -54,6 +54,27 @@ const char report_regions_sql[] =
 	" FROM whole, region_total JOIN path USING (id) WHERE run_id = :run ORDER BY place LIMIT"
 	" :limit";
 
+/* A counter has what it grew by, another component its mean. */
+const char report_components_sql[] =
+	"WITH RECURSIVE path(id, text, place) AS ("
+	"  VALUES (0, '(process)', '')"
+	"  UNION ALL SELECT id, name, printf('%08d', id) FROM region_total WHERE run_id = :run"
+	"  AND parent_id IS NULL"
+	"  UNION ALL SELECT part.id, path.text || ' / ' || part.name,"
+	"  path.place || printf('%08d', part.id)"
+	"  FROM path JOIN region_total AS part ON part.run_id = :run AND part.parent_id ="
+	" path.id AND path.id > 0)"
+	" SELECT component.name AS component, total, own, round(mean, 1) AS mean, least, most, n,"
+	" unit, path.text AS region"
+	" FROM component_value AS value JOIN component ON component.run_id = :run AND component.id"
+	" = component_id JOIN path ON path.id = path_id WHERE value.run_id = :run ORDER BY place,"
+	" component_id LIMIT :limit";
+
+const char report_components_foot_sql[] =
+	"SELECT printf('plug-in %s: %,d readings, of %s each, which are in the program''s time',"
+	" plugin, sum(n_asked), duration_text(sum(asked_ns) / sum(n_asked))) FROM component"
+	" WHERE run_id = :run GROUP BY plugin HAVING sum(n_asked) > 0 ORDER BY min(id)";
+
 #define LOSSES(part) \
 	"SELECT source, reason, sum(count) AS count, min(from_ns) AS \"from\"," \
 	" max(to_ns) AS \"to\"," part("loss") " (SELECT exe FROM process WHERE process.id" \

@@ -222,6 +222,19 @@ const struct report reports[] = {
 		      TABLE_COUNT, TABLE_BYTES, TABLE_BYTES, TABLE_COUNT),
 	},
 	{
+		.name = "plugins",
+		.title = "Values of plug-ins (record --load), by region",
+		.nothing = "No plug-in was asked: record --load FILE.so (docs/plugins.md).",
+		.note = "(process): from the begin of each process to its end; total: counters:"
+			" what it grew by, added up over trips and threads; own: without the"
+			" regions inside; mean, least, most: of n, which are trips of a counter,"
+			" and else readings at begins and ends",
+		.foot_sql = report_components_foot_sql,
+		.sql = report_components_sql,
+		KINDS(TABLE_PLAIN, TABLE_COUNT, TABLE_COUNT, TABLE_COUNT, TABLE_COUNT, TABLE_COUNT,
+		      TABLE_COUNT, TABLE_PLAIN, TABLE_PLAIN),
+	},
+	{
 		.name = "marks",
 		.title = "Marks that the program set (memsight.h), or `memsight ctl mark'",
 		.nothing = "The program set no mark.",

@@ -31,6 +31,7 @@ struct run {
 	char program[PATH_MAX]; /* where PATH leads to */
 	char library[2 * PATH_MAX]; /* for LD_PRELOAD: with the heap's two, parted by ':' */
 	struct placement placement;
+	char load[RING_LOAD_BYTES]; /* for ring_control.load */
 	bool keeps_partial;
 	struct attached *attached; /* options.attach_pids */
 	size_t n_attached;

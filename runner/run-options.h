@@ -94,6 +94,10 @@ struct run_options {
 	const char *const *triggers; /* texts of --trigger, NULL at the end; may be NULL */
 	const char *const *trigger_actions; /* of --on-trigger, likewise; NULL: a snapshot */
 	const char *cooldown; /* the least time between two that one condition causes; NULL: 60s */
+	const char *const *load; /* files of --load, NULL at the end; NULL: none */
+	const char *components; /* of them, with commas and | between; NULL: all that there are */
+	const char *init_functions; /* of the first file of load, with commas between; NULL: none */
+	const char *fini_functions;
 	/* processes that are there already, instead of command */
 	const pid_t *attach_pids;
 	size_t n_attach;

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "common/cleanup.h"
+#include "runner/host/plugins.h"
 #include "runner/run-command.h"
 #include "runner/run-internal.h"
 
@@ -70,6 +71,12 @@ static int find_placement(struct run *run)
 	if (*buffer_bytes == 0)
 		*buffer_bytes = RUN_DEFAULT_BUFFER_BYTES;
 	return err;
+}
+
+/* Plug-ins are tried, too. */
+static int find_plugins(struct run *run)
+{
+	return plugins_prepare(run->options, run->load, NULL, NULL, run->summary->problem);
 }
 
 static int prepare_signals(struct run *run)
@@ -247,6 +254,8 @@ int run_record(const struct run_options *options, const struct run_observer *obs
 	if (err == 0)
 		err = find_command(&run);
 	if (err == 0)
+		err = find_plugins(&run);
+	if (err == 0)
 		err = prepare_signals(&run);
 	if (err == 0)
 		err = find_placement(&run);
@@ -254,6 +263,8 @@ int run_record(const struct run_options *options, const struct run_observer *obs
 		err = find_watches(&run);
 	if (err == 0)
 		err = run_pool_make(&run);
+	if (err == 0)
+		memcpy(run.pool.control->load, run.load, sizeof(run.load));
 	if (err == 0)
 		err = run_libraries_find(&run);
 	if (err == 0)

@@ -37,7 +37,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC		UINT64_C(0x31474e4952534d00) /* "\0MSRING1" */
-#define RING_VERSION		14
+#define RING_VERSION		15
 #define RING_CHUNK_BYTES	65536u
 #define RING_LARGEST_PAGE_BYTES 65536u /* of the kernels for aarch64 and ppc64le */
 #define RING_CHUNK_CALL		(UINT64_C(1) << 40) /* in ring_chunk.reserved: look at order */
@@ -48,6 +48,17 @@
 #define RING_FORK_MS		1000u /* a fork without a child for so long has failed */
 #define RING_MAX_SAMPLE_BYTES	UINT32_MAX
 #define RING_MAX_FRAMES		256u /* deepest call stack, then "truncated: depth" */
+#define RING_LOAD_BYTES		4096u
+
+/*
+ * What one entry of ring_control.load is, by its first letter; its text follows, to a 0. A function
+ * is one of the library before it. The last entry is empty.
+ */
+#define RING_LOAD_LIBRARY   'L' /* its path */
+#define RING_LOAD_INIT	    'I' /* a function that is called when it is loaded */
+#define RING_LOAD_REGISTER  'R' /* memsight_register_NAME: the NAME */
+#define RING_LOAD_FINI	    'F' /* a function that is called when the process ends */
+#define RING_LOAD_COMPONENT 'C' /* the name of one that is to be asked */
 
 /* ring_control.events: which hooks record. A cleared bit means: call through, record nothing. */
 #define RING_EVENTS_HEAP    (1u << 0)
@@ -248,12 +259,13 @@ struct ring_control {
 	_Atomic uint32_t n_entries_refused;
 	uint8_t reserved3[36];
 	struct ring_limit limits[RING_MAX_LIMITS];
+	char load[RING_LOAD_BYTES]; /* --load: entries as RING_LOAD_ has them */
 	/*
 	 * struct ring_process processes[n_processes], _Atomic uint64_t forks[RING_MAX_FORKS], then
 	 * _Atomic uint32_t chunk_state[n_chunks]
 	 */
 };
-_Static_assert(sizeof(struct ring_control) == 1024, "ring_control is shared");
+_Static_assert(sizeof(struct ring_control) == 5120, "ring_control is shared");
 _Static_assert(offsetof(struct ring_control, heartbeat) == 128, "a cache line of its own");
 _Static_assert(offsetof(struct ring_control, take_hint) == 192, "a cache line of its own");
 

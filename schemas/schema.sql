@@ -1024,6 +1024,35 @@ CREATE TABLE region_total (
     PRIMARY KEY (run_id, id)
 ) WITHOUT ROWID;
 
+-- Components of plug-ins (`record --load`). *What did it cost to ask?*
+CREATE TABLE component (
+    run_id   INTEGER NOT NULL, -- `run.id`
+    id       INTEGER NOT NULL, -- in this run, from 1
+    name     TEXT NOT NULL,    -- as the plug-in calls it
+    unit     TEXT NOT NULL,    -- of its values, as the plug-in says
+    kind     TEXT NOT NULL,    -- counter (grows), gauge (up and down), max (highest so far)
+    plugin   TEXT NOT NULL,    -- NAME of memsight_register_NAME()
+    n_asked  INTEGER NOT NULL, -- [readings] that gave a value
+    asked_ns INTEGER NOT NULL, -- [ns] that they took the program
+    PRIMARY KEY (run_id, id)
+) WITHOUT ROWID;
+
+-- Aggregate: values of a component in a path of regions, over all threads, and in processes as a
+-- whole. *Which region has most page faults?*
+CREATE TABLE component_value (
+    run_id       INTEGER NOT NULL, -- `run.id`
+    component_id INTEGER NOT NULL, -- component.id
+    path_id      INTEGER NOT NULL, -- region_total.id; 0: from the begin of processes to their end
+    n            INTEGER NOT NULL, -- [by kind] counter: trips that began and ended with a value;
+                                   -- gauge and max: readings
+    total        INTEGER,          -- [by unit] counter: grown by, with the regions inside
+    own          INTEGER,          -- [by unit] counter: without the regions inside
+    mean         REAL NOT NULL,    -- [by unit] of n
+    least        INTEGER NOT NULL, -- [by unit] of n
+    most         INTEGER NOT NULL, -- [by unit] of n
+    PRIMARY KEY (run_id, component_id, path_id)
+) WITHOUT ROWID;
+
 -- Aggregate: one row per memory kind of a run that used `--heap`. *How much lay in the fast
 -- memory?*
 CREATE TABLE kind_total (

@@ -28,3 +28,15 @@ struct trace_outside_mark {
 	uint32_t text_bytes;
 	uint32_t reserved;
 };
+
+/*
+ * NOTE events of the call TRACE_CALL_COMPONENT: size is the value, detail the text "NAME\tUNIT\t
+ * KIND\tPLUG-IN" (KIND: counter, gauge or max), address enum trace_asked | ticks that asking took
+ * << 2.
+ */
+enum trace_asked {
+	TRACE_ASKED_REGION_BEGIN, /* behind the REGION_PUSH */
+	TRACE_ASKED_REGION_END, /* before the REGION_POP */
+	TRACE_ASKED_PROCESS_BEGIN,
+	TRACE_ASKED_PROCESS_END,
+};

@@ -174,6 +174,8 @@ enum trace_call {
 	TRACE_CALL_COLLECT_PUSH, /* detail = name: a list as --events has it */
 	TRACE_CALL_COLLECT_POP,
 	TRACE_CALL_BEFORE, /* a block found when a process was attached to; size: may be used */
+	TRACE_CALL_COMPONENT, /* op NOTE: a value of a plug-in, see trace-control.h */
+	TRACE_CALL_PLUGIN_LOST, /* op NOTE: a plug-in is asked no more; detail = the reason */
 	TRACE_CALL_COUNT
 };
 
@@ -713,9 +715,7 @@ struct trace_clock {
 	uint64_t error_ns; /* half the time between the two readings around it */
 };
 
-/*
- * Memory of one process at one moment; n_nodes pairs of uint32 node, uint64 bytes (12 bytes each).
- */
+/* Memory of a process at one moment; n_nodes pairs of uint32 node, uint64 bytes (12 bytes). */
 struct trace_process_sample {
 	struct trace_record head;
 	uint64_t ticks;

@@ -9,6 +9,7 @@
 
 #include "tracealloc/hooks/hook.h"
 #include "tracealloc/hooks/real.h"
+#include "tracealloc/plugin/plugin.h"
 #include "tracealloc/ring/chunk.h"
 #include "tracealloc/sandbox.h"
 #include "tracealloc/state.h"
@@ -100,6 +101,7 @@ void ta_leave_memory(void)
 
 __attribute__((destructor)) static void end(void)
 {
+	ta_plugins_end(); /* not by _exit, which a signal handler may call inside malloc */
 	ta_leave();
 }
 

@@ -2,6 +2,7 @@
 #include "tracealloc/fork.h"
 #include "tracealloc/hooks/hook.h"
 #include "tracealloc/hooks/real.h"
+#include "tracealloc/plugin/plugin.h"
 
 /*
  * Of a page that is read before it is written the kernel shows the zeros first, in a fault of its
@@ -33,4 +34,5 @@ __attribute__((constructor)) static void start(void)
 	ta_hook_leave(&hook);
 	ta_fork_watch();
 	ta_heap_range_start();
+	ta_plugins_start();
 }

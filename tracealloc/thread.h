@@ -70,6 +70,7 @@ struct ta_thread {
 	uint64_t held_since_ns; /* --source signal: of its CPU time; is_held */
 	int timer; /* --source signal; -1: none */
 	bool is_held; /* the timer stands still: the thread has the signal blocked */
+	struct ta_asking *asking; /* a plug-in runs (plugin.h): hooks record nothing; else NULL */
 	uint64_t texts[TA_TEXTS]; /* ids of texts that the chain has, by their low bits */
 	/* A page each time that it is met: what a short process needs stands first. */
 	struct ta_unwind unwind; /* RING_STACKS_DWARF */

@@ -167,6 +167,15 @@ void regions_fault(struct regions *regions, uint32_t thread)
 		trip->own.n_faults++;
 }
 
+uint32_t regions_where(const struct regions *regions, uint32_t thread, uint32_t *ret_path)
+{
+	const struct trip *trip = innermost(regions, thread);
+
+	*ret_path = trip ? trip->path : 0;
+	return trip && regions->stacks[thread].n_too_deep == 0 ? (uint32_t)regions->stacks[thread].n
+							       : 0;
+}
+
 /* ---- Push ---- */
 
 /* The path of a region inside another (0: none). Returns its number, or 0 without memory. */

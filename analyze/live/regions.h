@@ -37,6 +37,9 @@ int regions_push(struct regions *regions, uint32_t thread, uint32_t text, int64_
  */
 int regions_pop(struct regions *regions, uint32_t thread, uint32_t text, int64_t time_ns);
 
+/* How deep a thread is in regions, and the path of the innermost one; 0: in none, or too deep. */
+uint32_t regions_where(const struct regions *regions, uint32_t thread, uint32_t *ret_path);
+
 /* What a thread does counts for the region that it is in. */
 struct block_weight;
 void regions_allocated(struct regions *regions, uint32_t thread, const struct block_weight *weight);

@@ -116,5 +116,9 @@ struct run_options record_options_of(const struct option_set *options)
 		.trigger_actions = option_texts(options, OPTION_ON_TRIGGER),
 		.cooldown = option_text(options, OPTION_COOLDOWN),
 		.private_samples = option_flag(options, OPTION_PRIVATE),
+		.load = option_texts(options, OPTION_LOAD),
+		.components = option_text(options, OPTION_COMPONENTS),
+		.init_functions = option_text(options, OPTION_INIT_FUNCTIONS),
+		.fini_functions = option_text(options, OPTION_FINI_FUNCTIONS),
 	};
 }

@@ -21,7 +21,7 @@ MAY_INCLUDE = {
     "runner": "common trace pmu runner/*",
     "runner/attach": "common runner/processes",
     "runner/control": "common",
-    "runner/host": "common pmu pmu/catalogue runner runner/launch runner/placement "
+    "runner/host": "common include pmu pmu/catalogue runner runner/launch runner/placement "
                    "runner/processes",
     "runner/launch": "common runner/placement runner/processes",
     "runner/placement": "common runner runner/launch",

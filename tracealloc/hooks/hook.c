@@ -102,7 +102,7 @@ struct ta_hook ta_hook_enter_slow(const uintptr_t *frame, bool is_kept)
 	struct ta_hook hook;
 	int saved;
 
-	if (ta_real_is_resolving())
+	if (ta_real_is_resolving() || (ta_tls.thread && ta_tls.thread->asking))
 		return (struct ta_hook){ .thread = NULL };
 	if (ta_unlikely(ta_tls.is_sealed)) {
 		ta_image_count_sealed();

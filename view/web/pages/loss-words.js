@@ -18,6 +18,9 @@ const WORDS = [
 	[/thread or process ending/,
 		"Events of a thread that was ending came too late to be recorded.",
 		"None is needed for a handful; otherwise let threads end before the process."],
+	[/^plug-in: /,
+		"Values of this plug-in are missing from then on; all else is complete.",
+		"Mend the plug-in, or leave it out of --load (docs/plugins.md)."],
 	[/stack cut short/,
 		"These events count in full, but their call stack is known only in part: they "
 			+ "stand below a frame that says why.",

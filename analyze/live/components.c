@@ -1,0 +1,354 @@
+#include "analyze/live/components.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "common/cleanup.h"
+#include "common/hash-map.h"
+#include "store/database.h"
+
+#define MAX_THREAD (1u << 24)
+
+struct component {
+	uint32_t text;
+	uint64_t n_asked;
+	int64_t asked_ns;
+	bool is_counter;
+};
+
+/* Of a component in a path of regions; path 0: in processes as a whole. */
+struct value {
+	uint32_t component; /* number */
+	uint32_t path;
+	uint64_t n;
+	int64_t total; /* counters */
+	int64_t own;
+	double sum; /* others */
+	int64_t least, most;
+};
+
+/* What a component was when a region, or process, began. */
+struct begun {
+	uint32_t component;
+	uint32_t path;
+	uint32_t depth;
+	int64_t value;
+	int64_t inside; /* what it grew in regions inside it that have ended */
+};
+
+/* What one was before the pop that comes now. */
+struct ending {
+	uint32_t component;
+	int64_t value;
+};
+
+struct place {
+	struct begun *begun;
+	size_t n_begun, n_begun_allocated;
+	struct ending *endings;
+	size_t n_endings, n_endings_allocated;
+};
+
+struct places {
+	struct place *items;
+	size_t n, n_allocated;
+};
+
+struct components {
+	const struct texts *texts;
+	struct component *items; /* number - 1 */
+	size_t n, n_allocated;
+	struct value *values;
+	size_t n_values, n_values_allocated;
+	struct key_map by_text; /* (text, 0) -> number */
+	struct key_map by_path; /* (component, path) -> number of the value */
+	struct places threads;
+	struct places processes;
+};
+
+struct components *components_create(const struct texts *texts)
+{
+	struct components *components = calloc(1, sizeof(*components));
+
+	if (components)
+		components->texts = texts;
+	return components;
+}
+
+static void finish_places(struct places *places)
+{
+	for (size_t i = 0; i < places->n; i++) {
+		free(places->items[i].begun);
+		free(places->items[i].endings);
+	}
+	free(places->items);
+}
+
+struct components *components_destroy(struct components *components)
+{
+	if (!components)
+		return NULL;
+	finish_places(&components->threads);
+	finish_places(&components->processes);
+	key_map_finish(&components->by_text);
+	key_map_finish(&components->by_path);
+	free(components->items);
+	free(components->values);
+	free(components);
+	return NULL;
+}
+
+static struct place *place_of(struct places *places, uint32_t number)
+{
+	if (number >= MAX_THREAD)
+		return NULL;
+	while (places->n <= number) {
+		if (grow_array(&places->items, places->n, &places->n_allocated,
+			       sizeof(*places->items)) < 0)
+			return NULL;
+		places->items[places->n++] = (struct place){ 0 };
+	}
+	return &places->items[number];
+}
+
+/* The fields of a component's text, in a copy of it: name, unit, kind, plug-in. */
+static void split(char *text, const char *fields[4])
+{
+	for (int i = 0; i < 4; i++) {
+		char *field = strsep(&text, "\t");
+		fields[i] = field ? field : "";
+	}
+}
+
+/* The number of a component; 0: no memory. */
+static uint32_t number_of(struct components *components, uint32_t text)
+{
+	uint32_t number = (uint32_t)key_map_get(&components->by_text, text, 0);
+	auto_free char *copy = NULL;
+	const char *fields[4];
+
+	if (number)
+		return number;
+	copy = strdup(texts_get(components->texts, text));
+	if (!copy ||
+	    grow_array(&components->items, components->n, &components->n_allocated,
+		       sizeof(*components->items)) < 0 ||
+	    key_map_put(&components->by_text, text, 0, components->n + 1) < 0)
+		return 0;
+	split(copy, fields);
+	components->items[components->n] = (struct component){
+		.text = text,
+		.is_counter = strcmp(fields[2], "counter") == 0,
+	};
+	return (uint32_t)++components->n;
+}
+
+static struct value *value_of(struct components *components, uint32_t component, uint32_t path)
+{
+	uint64_t number = key_map_get(&components->by_path, component, path);
+
+	if (number)
+		return &components->values[number - 1];
+	if (grow_array(&components->values, components->n_values, &components->n_values_allocated,
+		       sizeof(*components->values)) < 0 ||
+	    key_map_put(&components->by_path, component, path, components->n_values + 1) < 0)
+		return NULL;
+	struct value *value = &components->values[components->n_values++];
+	*value = (struct value){ .component = component, .path = path };
+	return value;
+}
+
+static int64_t saturated(int64_t a, int64_t b)
+{
+	int64_t sum;
+
+	if (__builtin_add_overflow(a, b, &sum))
+		return a < 0 ? INT64_MIN : INT64_MAX;
+	return sum;
+}
+
+static int64_t difference(int64_t a, int64_t b)
+{
+	int64_t result;
+
+	if (__builtin_sub_overflow(a, b, &result))
+		return a < 0 ? INT64_MIN : INT64_MAX;
+	return result;
+}
+
+/* One more number of a component in a path: a reading, or what a trip has grown it by. */
+static int add(struct components *components, const struct begun *at, int64_t number, int64_t own)
+{
+	struct value *value = value_of(components, at->component, at->path);
+
+	if (!value)
+		return -ENOMEM;
+	if (value->n == 0 || number < value->least)
+		value->least = number;
+	if (value->n == 0 || number > value->most)
+		value->most = number;
+	value->n++;
+	value->total = saturated(value->total, number);
+	value->own = saturated(value->own, own);
+	value->sum += (double)number;
+	return 0;
+}
+
+static int begin(struct components *components, struct place *place, const struct begun *begun)
+{
+	if (grow_array(&place->begun, place->n_begun, &place->n_begun_allocated,
+		       sizeof(*place->begun)) < 0)
+		return -ENOMEM;
+	place->begun[place->n_begun++] = *begun;
+	return components->items[begun->component - 1].is_counter
+		       ? 0
+		       : add(components, begun, begun->value, 0);
+}
+
+/* A trip of a counter is a part of the trip around it. */
+static void add_inside(struct place *place, const struct begun *ended, int64_t grown)
+{
+	for (size_t i = place->n_begun; i-- > 0;) {
+		struct begun *around = &place->begun[i];
+
+		if (around->component == ended->component && around->depth < ended->depth) {
+			around->inside = saturated(around->inside, grown);
+			return;
+		}
+	}
+}
+
+static int end(struct components *components, struct place *place, const struct begun *ended,
+	       int64_t value)
+{
+	int64_t grown = difference(value, ended->value);
+
+	if (!components->items[ended->component - 1].is_counter)
+		return add(components, ended, value, 0);
+	add_inside(place, ended, grown);
+	return add(components, ended, grown, difference(grown, ended->inside));
+}
+
+/* End what began deeper than depth, with the values that were read before the pop. */
+static int end_deeper(struct components *components, struct place *place, uint32_t depth)
+{
+	int r = 0;
+
+	while (place->n_begun > 0 && place->begun[place->n_begun - 1].depth > depth) {
+		struct begun ended = place->begun[--place->n_begun];
+
+		for (size_t i = 0; i < place->n_endings && r == 0; i++) {
+			if (place->endings[i].component == ended.component)
+				r = end(components, place, &ended, place->endings[i].value);
+		}
+	}
+	place->n_endings = 0;
+	return r;
+}
+
+static int remember_ending(struct place *place, uint32_t component, int64_t value)
+{
+	if (grow_array(&place->endings, place->n_endings, &place->n_endings_allocated,
+		       sizeof(*place->endings)) < 0)
+		return -ENOMEM;
+	place->endings[place->n_endings++] = (struct ending){ component, value };
+	return 0;
+}
+
+/* Nothing pops a process: each component has its end by itself. */
+static int end_process(struct components *components, struct place *place, uint32_t component,
+		       int64_t value)
+{
+	for (size_t i = 0; i < place->n_begun; i++) {
+		struct begun ended = place->begun[i];
+
+		if (ended.component != component)
+			continue;
+		place->begun[i] = place->begun[--place->n_begun];
+		return end(components, place, &ended, value);
+	}
+	return 0;
+}
+
+int components_take(struct components *components, const struct component_reading *reading)
+{
+	bool of_process = reading->when >= TRACE_ASKED_PROCESS_BEGIN;
+	uint32_t number = number_of(components, reading->text);
+	struct place *place = place_of(of_process ? &components->processes : &components->threads,
+				       of_process ? reading->process : reading->thread);
+	struct begun begun = {
+		.component = number,
+		.path = of_process ? 0 : reading->path,
+		.depth = of_process ? 1 : reading->depth,
+		.value = reading->value,
+	};
+
+	if (!number || !place)
+		return number ? 0 : -ENOMEM;
+	struct component *component = &components->items[number - 1];
+	component->n_asked++;
+	component->asked_ns = saturated(component->asked_ns, reading->asked_ns);
+	/* Of a region whose record is lost, or that is too deep, nothing is known. */
+	if (begun.depth == 0)
+		return 0;
+	switch (reading->when) {
+	case TRACE_ASKED_REGION_BEGIN:
+	case TRACE_ASKED_PROCESS_BEGIN:
+		return begin(components, place, &begun);
+	case TRACE_ASKED_PROCESS_END:
+		return end_process(components, place, number, reading->value);
+	default:
+		return remember_ending(place, number, reading->value);
+	}
+}
+
+int components_pop(struct components *components, uint32_t thread, uint32_t depth)
+{
+	return thread < components->threads.n
+		       ? end_deeper(components, &components->threads.items[thread], depth)
+		       : 0;
+}
+
+static int write_component(const struct components *components, struct db *db, int64_t run_id,
+			   size_t i)
+{
+	const struct component *component = &components->items[i];
+	auto_free char *copy = strdup(texts_get(components->texts, component->text));
+	const char *fields[4];
+
+	if (!copy)
+		return -ENOMEM;
+	split(copy, fields);
+	return db_run(db,
+		      "INSERT INTO component(run_id, id, name, unit, kind, plugin, n_asked,"
+		      " asked_ns) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+		      "nnttttnn", run_id, (int64_t)i + 1, fields[0], fields[1], fields[2],
+		      fields[3], (int64_t)component->n_asked, component->asked_ns);
+}
+
+static int write_value(const struct components *components, struct db *db, int64_t run_id,
+		       const struct value *value)
+{
+	bool is_counter = components->items[value->component - 1].is_counter;
+
+	return db_run(db,
+		      "INSERT INTO component_value(run_id, component_id, path_id, n, total, own,"
+		      " mean, least, most) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+		      "nnnniirnn", run_id, (int64_t)value->component, (int64_t)value->path,
+		      (int64_t)value->n, is_counter ? value->total : INT64_MIN,
+		      is_counter ? value->own : INT64_MIN, value->sum / (double)value->n,
+		      value->least, value->most);
+}
+
+int components_write(const struct components *components, struct db *db, int64_t run_id)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < components->n && r == 0; i++)
+		r = write_component(components, db, run_id, i);
+	for (size_t i = 0; i < components->n_values && r == 0; i++)
+		r = write_value(components, db, run_id, &components->values[i]);
+	return r;
+}

@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""Plug-ins of --load: values that are known, what goes wrong in them, and a program that does not
+notice. Arguments: memsight, victim-plugins, plugin-steps, a library without plug-in, the plug-ins
+rusage, proc and perf."""
+import os
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+
+from whole import Checks, run
+
+checks = Checks()
+MEMSIGHT, VICTIM, STEPS, OTHER, RUSAGE, PROC, PERF = sys.argv[1:]
+OPTIONS = ["--source", "none", "--pages", "off"]
+VALUES = """
+SELECT component.name, coalesce(region_total.name, ''), n, total, own, mean, least, most
+FROM component_value JOIN component ON component.id = component_id
+LEFT JOIN region_total ON region_total.id = path_id"""
+
+
+def recorded(does, *options, arguments=(), exit_status=3):
+    """A recording of the victim, which does what it does without us, and what it wrote."""
+    environment = {**os.environ, "PLUGIN_DOES": does}
+    command = [VICTIM, *arguments]
+    plain = subprocess.run(command, stdout=subprocess.PIPE, env=environment, check=False)
+    folder = tempfile.mkdtemp(dir=FOLDER)
+    trace = os.path.join(folder, "run.mst")
+    done = subprocess.run([MEMSIGHT, "record", "-q", "-o", trace, *OPTIONS, "--load", STEPS,
+                           *options, "--", *command], env=environment, capture_output=True,
+                          check=False)
+    checks.that(done.stdout == plain.stdout, f"{does}: {done.stdout} {done.stderr}")
+    checks.that(done.returncode == exit_status, f"{does}: status {done.returncode}")
+    text = run([MEMSIGHT, "query", "--format", "csv", trace, VALUES])
+    rows = [line.split(",") for line in text.splitlines()[1:]]
+    values = {(row[0], row[1]): row[2:] for row in rows}
+    losses = run([MEMSIGHT, "query", "--format", "csv", trace, "SELECT reason FROM loss"])
+    return values, losses, done.stderr.decode(), trace
+
+
+def values_are_those_of_regions():
+    values, losses, said, trace = recorded("", "--init-functions", "say_hello",
+                                           "--fini-functions", "say_bye")
+    # Three times work(), each with two trips of three: a step for each begin and end.
+    for region, n, total, own in ("inner", 18, 18, 18), ("outer", 6, 42, 24), \
+            ("left open", 3, 3, 3), ("around", 3, 6, 3):  # one pop, and one reading for both
+        found = values[("steps", region)]
+        checks.that([int(x) for x in found[:3]] == [n, total, own], f"{region}: {found}")
+    process = values[("steps", "")]
+    checks.that(int(process[0]) == 1, f"the process: {process}")
+    for name in "level", "peak":
+        found = values[(name, "inner")]
+        checks.that(found == ["36", "", "", "-7.0", "-7", "-7"], f"{name}: {found}")
+    checks.that(("nothing", "inner") not in values, "what was not known has no value")
+    checks.that("plug-in" not in losses and "left out" not in losses, losses)
+    checks.that(said == "hello\nbye\nderegister\n", f"functions of the plug-in: {said!r}")
+    sizes = run([MEMSIGHT, "query", "--format", "csv", trace,
+                 "SELECT count(*) FROM allocation WHERE size = 12345"]).split()
+    checks.that(sizes[-1] == "0", f"blocks of the plug-in: {sizes}")
+    report = run([MEMSIGHT, "report", trace, "--plugins"])
+    checks.that("plug-in steps: " in report and "outer / inner" in report, report)
+
+
+def components_are_chosen_by_name():
+    values, _, _, _ = recorded("", "--components", "gone|peak,gone")
+    found = {name for name, _ in values}
+    checks.that(found == {"peak", "steps"}, f"chosen: {found}")
+
+
+def what_goes_wrong_is_left_out_and_said():
+    for does, words in ("crash", "steps left out: steps crashed (SIGSEGV)"), \
+            ("abort", "steps left out: steps ended by abort"), \
+            ("sleep", "steps left out: steps took more than 1 ms three times in a row"):
+        values, losses, _, _ = recorded(does)
+        checks.that(words in losses, f"{does}: {losses}")
+        checks.that(int(values[("level", "outer")][0]) == 12, f"{does}: the other one goes on")
+
+
+def the_program_has_its_own_faults():
+    recorded("", arguments=["die"], exit_status=128 + signal.SIGSEGV)
+    recorded("", arguments=["raise"], exit_status=128 + signal.SIGABRT)
+
+
+def bad_files_are_refused_before_the_program_starts():
+    text = os.path.join(FOLDER, "text.so")
+    with open(text, "w", encoding="ascii") as file:
+        file.write("no library, but long enough for the header of one: " + "x" * 100)
+    foreign = os.path.join(FOLDER, "foreign.so")
+    with open(STEPS, "rb") as file:
+        data = bytearray(file.read())
+    struct.pack_into("<H", data, 18, 40)  # e_machine: 32-bit ARM
+    with open(foreign, "wb") as file:
+        file.write(data)
+    for does, options, words in [
+            ("", ["--load", "/nowhere.so"], "--load /nowhere.so: No such file or directory"),
+            ("", ["--load", text], "this is no shared library"),
+            ("", ["--load", foreign], "for another processor"),
+            ("", ["--load", OTHER], "no function memsight_register_NAME is exported; the nearest"
+             " is memsight_registre_other"),
+            ("version", ["--load", STEPS], "built for version 2"),
+            ("fail", ["--load", STEPS], "memsight_register_steps has failed"),
+            ("twice", ["--load", STEPS], "component steps is there already, of plug-in steps"),
+            ("register-crash", ["--load", STEPS], "it crashes when it is loaded and registered"
+             " (SIGSEGV)"),
+            ("", ["--load", STEPS, "--components", "stpes"], "did you mean steps?"),
+            ("", ["--load", STEPS, "--init-functions", "nope"], "it has no function nope"),
+            ("", ["--load", STEPS, "--no-alloc"], "--load needs"),
+            ("", ["--components", "steps"], "name it by --load"),
+    ]:
+        done = subprocess.run([MEMSIGHT, "record", "-o", os.path.join(FOLDER, "bad.mst"), *OPTIONS,
+                               *options, "--", VICTIM], env={**os.environ, "PLUGIN_DOES": does},
+                              capture_output=True, text=True, check=False)
+        lines = done.stderr.splitlines()
+        checks.that(done.returncode != 3 and not done.stdout and len(lines) == 1
+                    and words in done.stderr, f"{options} {does}: {done}")
+
+
+def examples_can_be_asked():
+    listed = run([MEMSIGHT, "avail", "--load", RUSAGE, "--load", PROC, "--load", PERF])
+    for words in "soft-faults", "plug-in proc", "the first of cycles|task-time":
+        checks.that(words in listed, f"{words}: {listed[:2000]}")
+    trace = os.path.join(FOLDER, "examples.mst")
+    subprocess.run([MEMSIGHT, "record", "-q", "-o", trace, *OPTIONS, "--load", RUSAGE, "--load",
+                    PROC, "--load", PERF, "--components", "user-time,soft-faults,rss,task-time",
+                    "--", VICTIM], stdout=subprocess.DEVNULL, check=False)
+    text = run([MEMSIGHT, "query", "--format", "csv", trace,
+                "SELECT name, n, most FROM component_value JOIN component ON component.id ="
+                " component_id WHERE path_id = 0"])
+    rows = {row[0]: [int(x) for x in row[1:]]
+            for row in (line.split(",") for line in text.splitlines()[1:])}
+    losses = run([MEMSIGHT, "query", "--format", "csv", trace, "SELECT reason FROM loss"])
+    checks.that(rows["rss"][0] == 2 and rows["rss"][1] > 100000, f"{rows} {losses}")
+    checks.that(rows["soft-faults"][1] > 0 and "left out" not in losses, f"{rows} {losses}")
+
+
+with tempfile.TemporaryDirectory(prefix="memsight-test-") as FOLDER:
+    values_are_those_of_regions()
+    components_are_chosen_by_name()
+    what_goes_wrong_is_left_out_and_said()
+    the_program_has_its_own_faults()
+    bad_files_are_refused_before_the_program_starts()
+    examples_can_be_asked()
+checks.end()

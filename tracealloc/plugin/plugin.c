@@ -1,0 +1,452 @@
+#include "tracealloc/plugin/plugin.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "include/memsight-plugin.h"
+#include "tracealloc/hooks/hook.h"
+#include "tracealloc/plugin/note.h"
+#include "tracealloc/sandbox.h"
+
+#define MAX_PLUGINS    16u
+#define MAX_COMPONENTS 64u
+#define TEXT_BYTES     128u
+/* Whoever needs a ms three times in a row was not interrupted, but is slow. */
+#define SLOW_MS	  1u
+#define SLOW_ASKS 3u
+
+static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
+#define N_FAULTS (sizeof(faults) / sizeof(faults[0]))
+
+struct plugin {
+	char name[TEXT_BYTES];
+	void (*deregister)(void);
+	_Atomic bool is_out; /* it is not called any more */
+};
+
+struct component {
+	char text[TEXT_BYTES]; /* as TRACE_CALL_COMPONENT has it */
+	struct ta_name name; /* of that text */
+	int (*read)(void *user, int64_t *ret_value);
+	void *user;
+	struct plugin *plugin;
+	_Atomic uint32_t n_slow; /* asks in a row */
+};
+
+bool ta_plugins_are_on;
+
+/* Pages of zeros in a program without plug-ins. */
+static TA_LARGE struct {
+	struct plugin plugins[MAX_PLUGINS];
+	struct component components[MAX_COMPONENTS];
+	uint32_t n_plugins;
+	uint32_t n_components;
+	struct sigaction own[N_FAULTS]; /* the program's */
+	_Atomic uint32_t n_inside; /* threads that run a plug-in */
+	_Atomic bool is_over;
+	void (*fini[MAX_PLUGINS])(void);
+	uint32_t n_fini;
+	char load[RING_LOAD_BYTES];
+} all;
+
+/* ---- Calls into a plug-in ---- */
+
+/*
+ * A fault inside a plug-in ends its call. One of the program's own meets what the program has set:
+ * that is put back, and the instruction runs again, or the signal is sent again.
+ */
+static void on_fault(int signal, siginfo_t *info, void *context)
+{
+	struct ta_asking *asking = ta_tls.thread ? ta_tls.thread->asking : NULL;
+	size_t i = 0;
+
+	(void)context;
+	if (asking && asking->may_jump && (info->si_code > 0 || signal == SIGABRT)) {
+		asking->signal = signal;
+		longjmp(asking->back, 1);
+	}
+	while (i + 1 < N_FAULTS && faults[i] != signal)
+		i++;
+	sigaction(signal, &all.own[i], NULL);
+	if (info->si_code <= 0)
+		ta_syscall(SYS_rt_tgsigqueueinfo, ta_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0),
+			   ta_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0), signal, (long)info, 0, 0);
+}
+
+/* Have faults come to us, whoever had them: the program may have set a handler since. */
+static void catch_faults(void)
+{
+	struct sigaction ours = { .sa_sigaction = on_fault,
+				  .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER };
+
+	for (size_t i = 0; i < N_FAULTS; i++) {
+		struct sigaction now;
+
+		if (sigaction(faults[i], NULL, &now) < 0 ||
+		    ((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_fault))
+			continue;
+		all.own[i] = now;
+		sigaction(faults[i], &ours, NULL);
+	}
+}
+
+/* Put back what the program had, but where it has set another meanwhile. */
+static void leave_faults(void)
+{
+	for (size_t i = 0; i < N_FAULTS; i++) {
+		struct sigaction now;
+
+		if (sigaction(faults[i], NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) &&
+		    now.sa_sigaction == on_fault)
+			sigaction(faults[i], &all.own[i], NULL);
+	}
+}
+
+/* Hooks of the thread record nothing from here on. False: it runs a plug-in already. */
+static bool enter(struct ta_asking *asking)
+{
+	if (!ta_tls.thread || ta_tls.thread->asking)
+		return false;
+	*asking = (struct ta_asking){ 0 };
+	atomic_fetch_add(&all.n_inside, 1);
+	ta_tls.seen = (uint32_t)TA_SEEN_PAUSED;
+	ta_compiler_barrier();
+	ta_tls.thread->asking = asking;
+	return true;
+}
+
+static void leave(void)
+{
+	ta_tls.thread->asking = NULL;
+	ta_compiler_barrier();
+	ta_tls.seen = ta_tls.pause_depth ? (uint32_t)TA_SEEN_PAUSED : ta_tls.known;
+	atomic_fetch_sub(&all.n_inside, 1);
+}
+
+/* What is run with faults caught. */
+struct call {
+	struct component *component;
+	int64_t value;
+	void (*function)(void);
+	int (*registers)(struct memsight_plugin *plugin);
+	struct memsight_plugin *plugin;
+	int result;
+};
+
+static __attribute__((noinline)) void run_call(struct call *call)
+{
+	if (call->component)
+		call->result = call->component->read(call->component->user, &call->value);
+	else if (call->registers)
+		call->result = call->registers(call->plugin);
+	else
+		call->function();
+}
+
+/* The signal that ended it; 0: it has returned. */
+static __attribute__((noinline)) int guarded(struct call *call)
+{
+	struct ta_asking *asking = ta_tls.thread->asking;
+
+	if (_setjmp(asking->back)) {
+		asking->may_jump = false;
+		return asking->signal;
+	}
+	asking->may_jump = true;
+	run_call(call);
+	asking->may_jump = false;
+	return 0;
+}
+
+static void leave_out(struct plugin *plugin, const char *what, const char *why)
+{
+	char text[2 * TEXT_BYTES];
+	struct ta_name name;
+
+	if (atomic_exchange(&plugin->is_out, true))
+		return;
+	snprintf(text, sizeof(text), "%.60s left out: %.100s %.80s", plugin->name, what, why);
+	name = ta_name_of(text);
+	ta_note_plugin(TRACE_CALL_PLUGIN_LOST, &name, 0, 0);
+}
+
+static const char *signal_text(int signal)
+{
+	switch (signal) {
+	case SIGABRT:
+		return "ended by abort (SIGABRT), as by an exception that nobody catches";
+	case SIGBUS:
+		return "crashed (SIGBUS)";
+	case SIGFPE:
+		return "crashed (SIGFPE)";
+	case SIGILL:
+		return "crashed (SIGILL)";
+	default:
+		return "crashed (SIGSEGV)";
+	}
+}
+
+/* ---- Asking ---- */
+
+/* A component as its text names it: up to the first tab. */
+static void leave_out_component(struct component *component, const char *why)
+{
+	char name[TEXT_BYTES];
+
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(component->text, "\t"), component->text);
+	leave_out(component->plugin, name, why);
+}
+
+struct answer {
+	uint64_t ticks; /* that asking took */
+	int64_t value;
+	int signal;
+	bool is_known;
+};
+
+static struct answer ask(struct component *component)
+{
+	struct call call = { .component = component };
+	struct answer answer = { .ticks = ta_ticks_begin() };
+
+	answer.signal = guarded(&call);
+	answer.ticks = ta_ticks_begin() - answer.ticks;
+	answer.value = call.value;
+	answer.is_known = answer.signal == 0 && call.result == 0;
+	return answer;
+}
+
+static void tell(struct component *component, const struct answer *answer, enum trace_asked when)
+{
+	bool is_slow = answer->ticks > ta_image.ticks_per_ms * SLOW_MS;
+
+	if (answer->is_known)
+		ta_note_plugin(TRACE_CALL_COMPONENT, &component->name,
+			       answer->ticks << 2 | (uint64_t)when, answer->value);
+	if (answer->signal)
+		leave_out_component(component, signal_text(answer->signal));
+	else if (!is_slow)
+		atomic_store_explicit(&component->n_slow, 0, memory_order_relaxed);
+	else if (atomic_fetch_add(&component->n_slow, 1) + 1 >= SLOW_ASKS)
+		leave_out_component(component, "took more than 1 ms three times in a row");
+}
+
+/* A filter of the program's own may forbid what a plug-in calls, and kill. */
+static bool is_confined(void)
+{
+	if (!ta_sandbox_is_on)
+		return false;
+	for (uint32_t i = 0; i < all.n_plugins; i++)
+		leave_out(&all.plugins[i], "", "the program is confined by seccomp");
+	return true;
+}
+
+static void ask_each(enum trace_asked when)
+{
+	struct answer answers[MAX_COMPONENTS];
+	struct ta_asking asking;
+
+	if (is_confined() || !enter(&asking))
+		return;
+	catch_faults();
+	for (uint32_t i = 0; i < all.n_components; i++) {
+		answers[i] = (struct answer){ 0 };
+		if (!atomic_load(&all.components[i].plugin->is_out))
+			answers[i] = ask(&all.components[i]);
+		if (answers[i].signal)
+			break;
+	}
+	leave();
+	for (uint32_t i = 0; i < all.n_components; i++) {
+		if (!atomic_load(&all.components[i].plugin->is_out))
+			tell(&all.components[i], &answers[i], when);
+		if (answers[i].signal)
+			break;
+	}
+}
+
+void ta_plugins_ask_all(enum trace_asked when)
+{
+	int saved = errno;
+
+	if (!atomic_load(&all.is_over) && ta_image_is_own())
+		ask_each(when);
+	errno = saved;
+}
+
+/* ---- Loading ---- */
+
+static bool is_wanted(const char *name)
+{
+	for (const char *at = all.load; *at; at += strlen(at) + 1) {
+		if (at[0] == RING_LOAD_COMPONENT && strcmp(at + 1, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+static int add_component(struct memsight_plugin *plugin, uint32_t abi,
+			 const struct memsight_component *given)
+{
+	static const char *const kinds[] = { "", "counter", "gauge", "max" };
+	struct component *component = &all.components[all.n_components];
+
+	(void)plugin;
+	if (abi != MEMSIGHT_PLUGIN_ABI || (unsigned)given->kind >= 4)
+		return -EINVAL;
+	if (!is_wanted(given->name) || given->missing)
+		return 0;
+	if (all.n_components == MAX_COMPONENTS)
+		return -ENOSPC;
+	char name[TEXT_BYTES];
+
+	component->plugin = &all.plugins[all.n_plugins - 1];
+	memcpy(name, component->plugin->name, sizeof(name));
+	snprintf(component->text, sizeof(component->text), "%.47s\t%.15s\t%s\t%.40s", given->name,
+		 given->unit, kinds[given->kind], name);
+	component->name = ta_name_of(component->text);
+	component->read = given->read;
+	component->user = given->user;
+	all.n_components++;
+	return 0;
+}
+
+/* ---- Entries of ring_control.load ---- */
+
+/* What a function of a plug-in did, other than to return 0. */
+static void judge(struct plugin *plugin, const char *function, int signal, int result)
+{
+	if (signal)
+		leave_out(plugin, function, signal_text(signal));
+	else if (result != 0)
+		leave_out(plugin, function, "has failed");
+}
+
+/* Run a call of a library's function, with nothing of it recorded. */
+static void run_function(struct plugin *plugin, const char *name, struct call *call)
+{
+	struct ta_asking asking;
+
+	if (!enter(&asking))
+		return;
+	catch_faults();
+	int signal = guarded(call);
+	leave();
+	judge(plugin, name, signal, call->result);
+}
+
+/* The address of a function, which may be one that the loader chooses. */
+static void *find_function(void *library, const char *name)
+{
+	struct ta_asking asking;
+
+	if (!enter(&asking))
+		return NULL;
+	void *function = dlsym(library, name);
+	if (!function)
+		dlerror(); /* no error of the program's */
+	leave();
+	return function;
+}
+
+static void register_plugin(void *library, const char *name)
+{
+	struct plugin *plugin = &all.plugins[all.n_plugins];
+	struct memsight_plugin given = { .add = add_component };
+	struct call call = { .plugin = &given };
+	char symbol[2 * TEXT_BYTES];
+
+	if (all.n_plugins == MAX_PLUGINS)
+		return;
+	all.n_plugins++;
+	snprintf(plugin->name, sizeof(plugin->name), "%s", name);
+	snprintf(symbol, sizeof(symbol), "memsight_deregister_%s", name);
+	plugin->deregister = (void (*)(void))find_function(library, symbol);
+	snprintf(symbol, sizeof(symbol), "memsight_register_%s", name);
+	call.registers = (int (*)(struct memsight_plugin *))find_function(library, symbol);
+	if (call.registers)
+		run_function(plugin, symbol, &call);
+	else
+		leave_out(plugin, symbol, "is not there");
+}
+
+/* A function of --init-functions and --fini-functions belongs to no plug-in. */
+static void run_named(const char *name, void (*function)(void))
+{
+	struct plugin nobody = { .name = "--load" };
+	struct call call = { .function = function };
+
+	if (function)
+		run_function(&nobody, name, &call);
+}
+
+static void *load_library(const char *path)
+{
+	struct plugin nobody = { 0 };
+	struct ta_asking asking;
+	void *library = NULL;
+
+	if (enter(&asking)) {
+		library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+		leave();
+	}
+	snprintf(nobody.name, sizeof(nobody.name), "%.100s", path);
+	if (!library)
+		leave_out(&nobody, "it", "cannot be loaded into this program");
+	return library;
+}
+
+static void take_entry(void **library, const char *entry)
+{
+	const char *text = entry + 1;
+
+	if (entry[0] == RING_LOAD_LIBRARY)
+		*library = load_library(text);
+	else if (!*library)
+		return;
+	else if (entry[0] == RING_LOAD_INIT)
+		run_named(text, (void (*)(void))find_function(*library, text));
+	else if (entry[0] == RING_LOAD_REGISTER)
+		register_plugin(*library, text);
+	else if (entry[0] == RING_LOAD_FINI && all.n_fini < MAX_PLUGINS)
+		all.fini[all.n_fini++] = (void (*)(void))find_function(*library, text);
+}
+
+void ta_plugins_start(void)
+{
+	int saved = errno;
+	void *library = NULL;
+
+	if (!ta_image.control || !ta_image.control->load[0] || ta_sandbox_is_on)
+		return;
+	memcpy(all.load, ta_image.control->load, sizeof(all.load) - 2);
+	for (const char *at = all.load; *at; at += strlen(at) + 1)
+		take_entry(&library, at);
+	ta_plugins_are_on = all.n_components > 0;
+	ta_plugins_ask(TRACE_ASKED_PROCESS_BEGIN);
+	errno = saved;
+}
+
+void ta_plugins_end(void)
+{
+	int saved = errno;
+
+	if (all.n_plugins + all.n_fini == 0 || !ta_image_is_own() || atomic_load(&all.is_over))
+		return;
+	ta_plugins_ask(TRACE_ASKED_PROCESS_END);
+	if (!atomic_exchange(&all.is_over, true) && atomic_load(&all.n_inside) == 0) {
+		for (uint32_t i = 0; i < all.n_fini; i++)
+			run_named("a function of --fini-functions", all.fini[i]);
+		for (uint32_t i = 0; i < all.n_plugins; i++)
+			if (!atomic_load(&all.plugins[i].is_out))
+				run_named(all.plugins[i].name, all.plugins[i].deregister);
+		leave_faults();
+	}
+	errno = saved;
+}
