@@ -210,22 +210,6 @@ struct ta_real ta_real = {
 
 enum ta_new_mode ta_new_mode;
 
-/* glibc has it, musl has not. */
-extern __typeof__(dladdr1) dladdr1 __attribute__((weak));
-
-/*
- * A program that is not position independent and uses the address of a function has an entry for it
- * in its own table of jumps, which is then the address for everybody. It is no definition.
- */
-static bool is_jump(const void *found)
-{
-	const ElfW(Sym) *symbol = NULL;
-	Dl_info info = { 0 };
-
-	return found && dladdr1 && dladdr1(found, &info, (void **)&symbol, RTLD_DL_SYMENT) &&
-	       symbol && symbol->st_shndx == SHN_UNDEF;
-}
-
 /*
  * Whether everybody's calls of a name come to our function. (Ours is the one in this library only
  * since it is linked with -Bsymbolic-functions.)
@@ -234,7 +218,7 @@ static bool is_ours(const char *name, uintptr_t function)
 {
 	const void *found = dlsym(RTLD_DEFAULT, name);
 
-	return (uintptr_t)found == function || is_jump(found);
+	return (uintptr_t)found == function || ta_symbol_is_jump(found);
 }
 
 /* The runtime's operators call each other, malloc and free: any of them may be the program's. */

@@ -31,11 +31,16 @@ static bool are_more; /* than there is room for */
 static bool is_late; /* we were opened when the program ran: all files stand before us */
 static bool is_placed; /* that is known */
 
+/* glibc has it, musl has not. */
+extern __typeof__(dladdr1) dladdr1 __attribute__((weak));
+
 struct search {
 	const char *name;
 	bool is_behind; /* our own file was passed */
 	const ElfW(Sym) * found;
-	uintptr_t bias; /* of the file that has it */
+	bool is_plain; /* it is a function, and the version that is meant without one */
+	const char *file; /* that has it */
+	uintptr_t bias; /* of that file */
 };
 
 static uint32_t hash_gnu(const char *name)
@@ -156,6 +161,13 @@ static const ElfW(Sym) * find_in(const struct table *table, const char *name)
 	return table->sysv ? find_sysv(table, name) : NULL;
 }
 
+/* More than an address is left to dlsym. */
+static bool is_plain(const struct table *table, const ElfW(Sym) * symbol)
+{
+	return ELF64_ST_TYPE(symbol->st_info) == STT_FUNC &&
+	       !(table->versions && table->versions[symbol - table->symbols] & HIDDEN_SYMBOL);
+}
+
 static int look_at(struct dl_phdr_info *info, size_t size, void *user)
 {
 	struct search *search = user;
@@ -167,6 +179,8 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *user)
 		return 0;
 	const struct table table = table_of(info);
 	search->found = find_in(&table, search->name);
+	search->is_plain = search->found && is_plain(&table, search->found);
+	search->file = info->dlpi_name;
 	search->bias = info->dlpi_addr;
 	return search->found != NULL;
 }
@@ -208,9 +222,7 @@ void ta_symbol_end(void)
 	n_files = 0;
 }
 
-/*
- * As dlsym finds it in the first file that has it; what is more than an address is left to dlsym.
- */
+/* As dlsym finds it in the first file that has it. */
 static void *find_listed(const char *name)
 {
 	const ElfW(Sym) *symbol = NULL;
@@ -220,8 +232,7 @@ static void *find_listed(const char *name)
 		i++;
 	if (!symbol)
 		return NULL;
-	if (ELF64_ST_TYPE(symbol->st_info) != STT_FUNC ||
-	    (files[i].versions && files[i].versions[symbol - files[i].symbols] & HIDDEN_SYMBOL))
+	if (!is_plain(&files[i], symbol))
 		return dlsym(is_late ? RTLD_DEFAULT : RTLD_NEXT, name);
 	return (void *)(files[i].bias + symbol->st_value);
 }
@@ -246,11 +257,37 @@ void *ta_symbol_address(const char *name)
 	return search.found ? (void *)(search.bias + search.found->st_value) : NULL;
 }
 
+bool ta_symbol_is_jump(const void *address)
+{
+	const ElfW(Sym) *symbol = NULL;
+	Dl_info info = { 0 };
+
+	return address && dladdr1 && dladdr1(address, &info, (void **)&symbol, RTLD_DL_SYMENT) &&
+	       symbol && symbol->st_shndx == SHN_UNDEF;
+}
+
+/* The definition behind a program's jump to it: where that leads changes with what we do. */
+static void *find_behind(const char *name)
+{
+	struct search search = { .name = name, .is_behind = true };
+	void *handle;
+
+	dl_iterate_phdr(look_at, &search);
+	if (search.is_plain)
+		return (void *)(search.bias + search.found->st_value);
+	/* It stays open: what we point into must not go. */
+	handle = search.found ? dlopen(search.file, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+	return handle ? dlsym(handle, name) : NULL;
+}
+
 void *ta_symbol_next(const char *name)
 {
+	void *found;
+
 	if (n_files && !are_more)
 		return find_listed(name);
 	if (!ta_symbol_is_next(name))
 		return NULL;
-	return dlsym(is_late ? RTLD_DEFAULT : RTLD_NEXT, name);
+	found = dlsym(is_late ? RTLD_DEFAULT : RTLD_NEXT, name);
+	return is_late && ta_symbol_is_jump(found) ? find_behind(name) : found;
 }

@@ -18,6 +18,13 @@ bool ta_symbol_is_next(const char *name);
 void *ta_symbol_address(const char *name);
 
 /*
+ * A program that is not position independent and uses the address of a function has an entry for it
+ * in its own table of jumps, which is then the address for everybody. It is no definition. May take
+ * the loader's lock.
+ */
+bool ta_symbol_is_jump(const void *address);
+
+/*
  * dlsym(RTLD_NEXT, name), without an error when there is none. Where we were opened late nothing
  * stands behind us: RTLD_DEFAULT then, which does not find what is opened without RTLD_GLOBAL, as
  * we are.

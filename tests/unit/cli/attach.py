@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Processes that are attached to, and left again. Arguments: memsight, the victim, its library, the
-victim that waits, how many times one is attached to in a row."""
+victim that waits, one at a fixed address, how many times one is attached to in a row."""
 import os
 import re
 import signal
@@ -11,8 +11,8 @@ import time
 
 import whole
 
-MEMSIGHT, VICTIM, LIBRARY, WAITING = map(os.path.abspath, sys.argv[1:5])
-CYCLES = int(sys.argv[5])
+MEMSIGHT, VICTIM, LIBRARY, WAITING, FIXED = map(os.path.abspath, sys.argv[1:6])
+CYCLES = int(sys.argv[6])
 WAIT_S, WAITED_S = 6, 3.5
 checks = whole.Checks()
 N_OLD, OLD_BYTES = 100, 777
@@ -121,9 +121,9 @@ def check_old(database):
     checks.that(n_unknown <= 3, f"{n_unknown} frees of blocks that nobody knows")
 
 
-def check_counts(folder):
+def check_counts(folder, program=VICTIM):
     """What a program does behind a mark is recorded to the last block."""
-    victim = Victim(is_calm=True)
+    victim = Victim((program,), is_calm=True)
     attached = Attached(victim, folder)
     checks.that(attached.first.startswith("memsight: recording"), attached.first)
     checks.that(victim.ask("mark") == "marked", "no mark")
@@ -606,6 +606,7 @@ def main():
             checks.that(False, attached.first + attached.rest)
         victim.end()
         check_counts(folder)
+        check_counts(folder, FIXED)
         check_pointers(folder)
         check_samples(folder)
         check_pages(folder)
