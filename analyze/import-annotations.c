@@ -39,6 +39,7 @@ void import_close_notes(struct import *import)
 	withheld_close(import->withheld);
 	rows_close(import->marks);
 	texts_finish(&import->texts);
+	key_map_finish(&import->thunks);
 }
 
 int import_text_record(struct import *import, const struct trace_record *record)
@@ -192,6 +193,26 @@ static int on_plugin_lost(struct import *import, const struct note *note)
 			    note->text ? texts_get(&import->texts, note->text) : "left out", 1);
 }
 
+static int on_enter(struct import *import, const struct note *note)
+{
+	return regions_enter(import->regions, note->thread, note->text, note->event->address,
+			     import->now_ns);
+}
+
+static int on_leave(struct import *import, const struct note *note)
+{
+	return regions_leave(import->regions, note->thread, note->text, note->event->address,
+			     import->now_ns);
+}
+
+static int add_thunk(struct import *import, uint32_t thread, const struct merge_event *event)
+{
+	uint32_t process = memory_process_of(import->memory, thread);
+
+	return event->detail ? key_map_put(&import->thunks, process, event->address, event->detail)
+			     : 0;
+}
+
 static int on_mark(struct import *import, const struct note *note)
 {
 	const struct task_thread *thread = tasks_thread(import->tasks, note->thread);
@@ -275,12 +296,16 @@ static const struct {
 	{ TRACE_CALL_COLLECT_POP, on_collect_end },
 	{ TRACE_CALL_COMPONENT, on_component },
 	{ TRACE_CALL_PLUGIN_LOST, on_plugin_lost },
+	{ TRACE_CALL_FUNCTION_ENTER, on_enter },
+	{ TRACE_CALL_FUNCTION_LEAVE, on_leave },
 };
 
 static int apply_note(struct import *import, uint32_t thread, const struct merge_event *event)
 {
 	struct note note = { .thread = thread, .event = event };
 
+	if (event->call == TRACE_CALL_FUNCTION_THUNK)
+		return add_thunk(import, thread, event);
 	if (event->detail) {
 		int64_t number = texts_number(&import->texts, event->detail);
 
@@ -362,6 +387,10 @@ int import_finish_notes(struct import *import)
 	if (r == 0)
 		r = losses_count(&import->losses, "memsight.h", "pops of regions without a push",
 				 lost->n_pops);
+	if (r == 0)
+		r = losses_count(&import->losses, "functions",
+				 "calls on too many paths, counted as if nothing had called them",
+				 lost->n_paths);
 	if (r == 0)
 		r = losses_count(&import->losses, "memsight.h", "ends of pauses not seen",
 				 withheld_totals(import->withheld)->n_lost_ends);

@@ -93,6 +93,7 @@ struct import {
 	struct components *components;
 	struct withheld *withheld;
 	struct rows *marks;
+	struct key_map thunks; /* as sample_context has them */
 	struct tally tally;
 	struct memory *memory;
 	struct merge *merge;

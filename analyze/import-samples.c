@@ -91,6 +91,7 @@ int import_open_samples(struct import *import)
 		.run_id = import->run_id,
 		.tasks = import->tasks,
 		.modules = import->modules,
+		.thunks = &import->thunks,
 		.stacks = import->stacks,
 		.owners = import->owners,
 		.clock = { import, from_raw, from_ticks },

@@ -299,11 +299,15 @@ static int check_options(const struct option_set *options)
 {
 	struct run_options run = record_options_of(options);
 	char message[OPTION_MESSAGE_BYTES];
+	bool has_functions;
 
 	if (!option_text(options, OPTION_INSTRUMENT_OUTPUT))
 		return cmd_usage("instrument: where to? -o COPY");
-	if (functions_check(options) != CMD_DONE)
+	if (functions_check(options, &has_functions) != CMD_DONE)
 		return CMD_USAGE;
+	if (has_functions)
+		return cmd_usage("instrument: functions are chosen by `memsight record' only "
+				 "(docs/functions.md)");
 	if (run_check(&run, message, sizeof(message)) < 0)
 		return cmd_usage("instrument: %s", message);
 	return CMD_DONE;

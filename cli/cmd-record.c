@@ -502,11 +502,15 @@ int cmd_record(const struct option_set *given)
 	auto_heimdallr struct heimdallr heimdallr = { .n = 0 };
 	struct option_set all = *given;
 	int r = heimdallr_read(&all, &heimdallr);
+	auto_found_functions struct found_functions found = { 0 };
+	auto_functions_plan struct functions_plan plan = { 0 };
+	struct run_functions functions;
 	struct run_options run;
+	bool has_functions;
 
 	if (r < 0)
 		return cmd_usage("record: %s", r == -EINVAL ? all.message : strerror(-r));
-	if (functions_check(&all) != CMD_DONE)
+	if (functions_check(&all, &has_functions) != CMD_DONE)
 		return CMD_USAGE;
 	if (option_flag(&all, OPTION_FUNCTIONS_DRY_RUN))
 		return functions_dry_run(&all);
@@ -520,6 +524,10 @@ int cmd_record(const struct option_set *given)
 	run = record_options_of(&all);
 	if (read_time(&all, OPTION_PROGRESS, &run.progress_ns) != CMD_DONE)
 		return CMD_USAGE;
+	if (has_functions && (r = functions_choose(&all, &found, &plan)) != CMD_DONE)
+		return r;
+	functions = (struct run_functions){ plan.fd, plan.n_bytes, plan.names, plan.n };
+	run.functions = has_functions ? &functions : NULL;
 	return record_run(&run, &all, &heimdallr);
 }
 

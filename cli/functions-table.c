@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "analyze/functions/functions.h"
 #include "analyze/functions/loaded-files.h"
 #include "cli/cmd.h"
 #include "cli/database.h"
@@ -36,7 +35,7 @@ static const struct {
 
 #define N_EXPRESSIONS (sizeof(expressions) / sizeof(expressions[0]))
 
-int functions_check(const struct option_set *options)
+int functions_check(const struct option_set *options, bool *ret_is_chosen)
 {
 	static const enum option_id ids[] = {
 		OPTION_FUNCTION_INCLUDE, OPTION_FUNCTION_EXCLUDE, OPTION_MODULE_INCLUDE,
@@ -44,12 +43,18 @@ int functions_check(const struct option_set *options)
 		OPTION_MIN_INSTRUCTIONS,
 	};
 
+	*ret_is_chosen = false;
 	if (option_flag(options, OPTION_FUNCTIONS_DRY_RUN))
 		return CMD_DONE;
-	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++)
-		if (option_origin(options, ids[i]) > OPTION_FROM_DEFAULT)
-			return cmd_usage("record: --%s goes with --functions-dry-run",
-					 option_row(ids[i])->name);
+	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+		if (option_origin(options, ids[i]) <= OPTION_FROM_DEFAULT)
+			continue;
+		if (option_flag(options, OPTION_NO_ALLOC))
+			return cmd_usage(
+				"record: --%s needs the library that --no-alloc leaves out",
+				option_row(ids[i])->name);
+		*ret_is_chosen = true;
+	}
 	if (option_origin(options, OPTION_FUNCTIONS_FORMAT) > OPTION_FROM_DEFAULT)
 		return cmd_usage("record: --format is that of --functions-dry-run");
 	return CMD_DONE;
@@ -155,7 +160,7 @@ static int check_found(const struct found_functions *found, const char *name)
 	size_t n_needed = 0;
 
 	for (size_t i = 0; i < found->n; i++)
-		n_needed += found->items[i].why == CODE_WHY_NEEDED;
+		n_needed += found->items[i].code.why == CODE_WHY_NEEDED;
 	if (found->n == 0)
 		return cmd_fail("record: none of the %zu functions of %s and its libraries is "
 				"chosen",
@@ -173,14 +178,14 @@ static void bind(sqlite3_stmt *insert, const struct found_function *function)
 {
 	char address[24];
 
-	snprintf(address, sizeof(address), "0x%" PRIx64, function->address);
+	snprintf(address, sizeof(address), "0x%" PRIx64, function->code.start);
 	sqlite3_bind_text(insert, 1, function->name, -1, SQLITE_STATIC);
 	sqlite3_bind_text(insert, 2, function->module, -1, SQLITE_STATIC);
 	sqlite3_bind_text(insert, 3, function->file, -1, SQLITE_STATIC);
 	sqlite3_bind_text(insert, 4, address, -1, SQLITE_TRANSIENT);
-	sqlite3_bind_int64(insert, 5, function->n_instructions);
-	sqlite3_bind_text(insert, 6, function_way_text(function->way), -1, SQLITE_STATIC);
-	sqlite3_bind_text(insert, 7, function_why_text(function->why), -1, SQLITE_STATIC);
+	sqlite3_bind_int64(insert, 5, function->code.n_instructions);
+	sqlite3_bind_text(insert, 6, function_way_text(function->code.way), -1, SQLITE_STATIC);
+	sqlite3_bind_text(insert, 7, function_why_text(function->code.why), -1, SQLITE_STATIC);
 }
 
 /* Tables are those of a database: one in memory. 0 or -EPROTO. */
@@ -238,7 +243,7 @@ static void say_sums(const struct found_functions *found)
 	size_t n[CODE_WAY_NONE + 1] = { 0 };
 
 	for (size_t i = 0; i < found->n; i++)
-		n[found->items[i].way]++;
+		n[found->items[i].code.way]++;
 	cmd_warn("%zu of %zu functions, in %zu file%s: %zu by nops, %zu by a jump, %zu by a short "
 		 "jump, %zu not (%.1f %%)",
 		 found->n, found->n_all, found->n_files, found->n_files == 1 ? "" : "s",
@@ -318,11 +323,10 @@ static int list_processes(const char *text, struct loaded_files *files)
 	return CMD_DONE;
 }
 
-int functions_dry_run(const struct option_set *options)
+static int find(const struct option_set *options, struct loaded_files *files,
+		struct found_functions *found)
 {
 	auto_function_choice struct function_choice *choice = NULL;
-	auto_found_functions struct found_functions found = { 0 };
-	auto_loaded_files struct loaded_files files = { 0 };
 	const char *processes = option_text(options, OPTION_ATTACH_PID);
 	const char *name = processes ? processes : options->operands[0];
 	int r;
@@ -331,14 +335,54 @@ int functions_dry_run(const struct option_set *options)
 		return cmd_fail("%s", strerror(ENOMEM));
 	if ((r = add_expressions(choice, options)) != CMD_DONE ||
 	    (r = add_lists(choice, options)) != CMD_DONE ||
-	    (r = processes ? list_processes(processes, &files) : list_command(name, &files)) !=
+	    (r = processes ? list_processes(processes, files) : list_command(name, files)) !=
 		    CMD_DONE ||
-	    (r = find_all(choice, &files, option_number(options, OPTION_MIN_INSTRUCTIONS),
-			  &found)) != CMD_DONE ||
-	    (r = check_matches(choice)) != CMD_DONE ||
-	    (r = check_found(&found, name)) != CMD_DONE || (r = print(&found, options)) != CMD_DONE)
+	    (r = find_all(choice, files, option_number(options, OPTION_MIN_INSTRUCTIONS), found)) !=
+		    CMD_DONE ||
+	    (r = check_matches(choice)) != CMD_DONE || (r = check_found(found, name)) != CMD_DONE)
 		return r;
-	if (!option_flag(options, OPTION_QUIET))
+	return CMD_DONE;
+}
+
+int functions_dry_run(const struct option_set *options)
+{
+	auto_loaded_files struct loaded_files files = { 0 };
+	auto_found_functions struct found_functions found = { 0 };
+	auto_functions_plan struct functions_plan plan = { 0 };
+	int r = find(options, &files, &found);
+
+	/* What cannot be moved after all is found out by moving it. */
+	int planned = r == CMD_DONE ? functions_plan(&found, &plan) : 0;
+
+	if (planned < 0)
+		r = cmd_fail("record: the functions cannot be planned: %s", strerror(-planned));
+	if (r == CMD_DONE)
+		r = print(&found, options);
+	if (r == CMD_DONE && !option_flag(options, OPTION_QUIET))
 		say_sums(&found);
+	return r;
+}
+
+int functions_choose(const struct option_set *options, struct found_functions *found,
+		     struct functions_plan *plan)
+{
+	auto_loaded_files struct loaded_files files = { 0 };
+	int r = find(options, &files, found);
+
+	if (r != CMD_DONE)
+		return r;
+	r = functions_plan(found, plan);
+	for (size_t i = 0; i < found->n; i++)
+		found->items[i].file = NULL; /* it goes now */
+	if (r < 0)
+		return cmd_fail("record: the functions cannot be planned: %s", strerror(-r));
+	if (plan->n == 0)
+		return cmd_fail("record: none of the %zu functions chosen can be instrumented: %s "
+				"(--functions-dry-run lists why)",
+				found->n, function_why_text(found->items[0].code.why));
+	if (!option_flag(options, OPTION_QUIET) && plan->n < found->n)
+		cmd_warn("%zu of %zu functions chosen cannot be instrumented "
+			 "(--functions-dry-run lists why)",
+			 found->n - plan->n, found->n);
 	return CMD_DONE;
 }

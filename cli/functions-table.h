@@ -1,11 +1,20 @@
 #pragma once
-/* memsight record --functions-dry-run: which functions of a program are chosen, as a table. */
+/*
+ * The functions of a program that `memsight record` is to choose: as regions to be recorded, and
+ * with --functions-dry-run as a table.
+ */
+#include <stdbool.h>
+
+#include "analyze/functions/functions.h"
+#include "analyze/functions/plan.h"
 #include "cli/options/option.h"
 
-/*
- * Refuse a choice of functions that nothing is asked for with: one line, CMD_USAGE. Else CMD_DONE.
- */
-int functions_check(const struct option_set *options);
+/* Are functions chosen? Refuses what goes with no choice, or with no recording: CMD_USAGE. */
+int functions_check(const struct option_set *options, bool *ret_is_chosen);
+
+/* What is chosen of the command, and what programs are told of it. found outlives the plan. */
+int functions_choose(const struct option_set *options, struct found_functions *found,
+		     struct functions_plan *plan);
 
 /*
  * Print the table for the command that the options name, or for the files that a process has

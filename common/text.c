@@ -29,3 +29,12 @@ const char *text_base_name(const char *path)
 
 	return slash ? slash + 1 : path;
 }
+
+uint64_t text_name_id(const char *name)
+{
+	uint64_t id = UINT64_C(0xcbf29ce484222325);
+
+	for (; *name; name++)
+		id = (id ^ (uint8_t)*name) * UINT64_C(0x100000001b3);
+	return id ? id : 1;
+}

@@ -1,4 +1,5 @@
 #pragma once
+#include <stdint.h>
 
 /*
  * Put '?' in place of what would command a terminal or end a line: control characters, also those
@@ -10,3 +11,6 @@ char *text_hide_controls(char *text);
 
 /* What stands behind the last slash of a path; all of it where there is none. Any thread. */
 const char *text_base_name(const char *path);
+
+/* The id of a name in a trace, as programs make it themselves: trace_text.id. Any thread. */
+uint64_t text_name_id(const char *name);

@@ -11,6 +11,7 @@
 
 #include "common/cleanup.h"
 #include "common/io.h"
+#include "common/text.h"
 #include "runner/collector.h"
 #include "runner/trace-records-write.h"
 #include "schemas/control.h"
@@ -19,18 +20,6 @@
 #define START_POLL_NS UINT64_C(5000000) /* a program has come to --start-after: samples begin */
 #define CPU_POLL_NS   UINT64_C(5000000) /* the least time between looks at CPU clocks */
 #define PATIENCE_NS   UINT64_C(1000000000)
-#define FNV_START     UINT64_C(0xcbf29ce484222325)
-#define FNV_PRIME     UINT64_C(0x100000001b3)
-
-/* As trace_text.id. */
-static uint64_t text_id(const char *text)
-{
-	uint64_t id = FNV_START;
-
-	for (; *text; text++)
-		id = (id ^ (uint8_t)*text) * FNV_PRIME;
-	return id ? id : 1;
-}
 
 #define FUNCTION "function:"
 
@@ -241,7 +230,7 @@ void collector_begin_control(struct collector *collector)
 	/* Where a window begins at once the program itself begins it: nothing is missed. */
 	bool begins = control->plan.n == 0 || window_plan_at(&control->plan, &start).spec;
 	atomic_store(&shared->start_order, begins ? atomic_load(&shared->order) + 1 : 0);
-	atomic_store(&shared->start_after, text_id(name));
+	atomic_store(&shared->start_after, text_name_id(name));
 }
 
 /* One line of each, once. */

@@ -106,8 +106,11 @@ void collector_take_signals(struct collector *collector)
 /* One that gives up just now leaves its slot unused: that is told at its end. */
 static void welcome(struct collector *collector, int fd, const struct tracker_visit *visit)
 {
+	const struct run_functions *functions = collector->options->functions;
+
 	recording_answer(fd, &visit->welcome,
-			 visit->welcome.verdict == RECORDING_ACCEPTED ? collector->pool->fd : -1);
+			 visit->welcome.verdict == RECORDING_ACCEPTED ? collector->pool->fd : -1,
+			 functions ? functions->plan_fd : -1);
 }
 
 /*

@@ -99,6 +99,7 @@ static void init_tracker(struct collector *collector)
 		.epoll_tag = collector_tag(COLLECTOR_PROCESS, 0),
 		.no_alloc = collector->options->no_alloc,
 		.no_follow = collector->options->no_follow,
+		.functions = collector->options->functions,
 		.samples = &collector->samples,
 		.forget = forget_image,
 		.user = collector,

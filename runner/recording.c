@@ -279,10 +279,12 @@ bool recording_is_closed(int fd)
 	return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
-int recording_answer(int fd, const struct recording_welcome *welcome, int pool_fd)
+int recording_answer(int fd, const struct recording_welcome *welcome, int pool_fd, int plan_fd)
 {
+	const int fds[] = { pool_fd, plan_fd };
+	size_t n_bytes = welcome->plan_bytes ? sizeof(fds) : sizeof(fds[0]);
 	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
+		char bytes[CMSG_SPACE(sizeof(fds))];
 		struct cmsghdr align;
 	} control = { 0 };
 	struct iovec iov = { .iov_base = (void *)welcome, .iov_len = sizeof(*welcome) };
@@ -290,12 +292,12 @@ int recording_answer(int fd, const struct recording_welcome *welcome, int pool_f
 
 	if (pool_fd >= 0) {
 		message.msg_control = control.bytes;
-		message.msg_controllen = sizeof(control.bytes);
+		message.msg_controllen = CMSG_SPACE(n_bytes);
 		struct cmsghdr *head = CMSG_FIRSTHDR(&message);
 		head->cmsg_level = SOL_SOCKET;
 		head->cmsg_type = SCM_RIGHTS;
-		head->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(head), &pool_fd, sizeof(int));
+		head->cmsg_len = CMSG_LEN(n_bytes);
+		memcpy(CMSG_DATA(head), fds, n_bytes);
 	}
 	return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
 }

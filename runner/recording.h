@@ -81,5 +81,8 @@ int recording_receive_control(int fd, struct control_request *ret_request, struc
 /* Whether the program at the other end has closed the connection: it has waited for too long. */
 bool recording_is_closed(int fd);
 
-/* Send the welcome; pool_fd goes with it unless it is -1. Returns 0 or a negative errno. */
-int recording_answer(int fd, const struct recording_welcome *welcome, int pool_fd);
+/*
+ * Send the welcome; pool_fd goes with it unless it is -1, and plan_fd behind that where the welcome
+ * tells of a plan. Returns 0 or a negative errno.
+ */
+int recording_answer(int fd, const struct recording_welcome *welcome, int pool_fd, int plan_fd);

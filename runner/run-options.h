@@ -32,6 +32,14 @@ struct run_fact {
 	const char *value;
 };
 
+/* The functions that are recorded as regions. */
+struct run_functions {
+	int plan_fd; /* schemas/functions-plan.h, sealed */
+	size_t plan_bytes;
+	const char *const *names; /* of its functions */
+	size_t n;
+};
+
 struct run_options {
 	char *const *command; /* argv of the program, NULL at the end */
 	const char *argv0; /* what the program sees as argv[0]; NULL: command[0] */
@@ -106,6 +114,7 @@ struct run_options {
 	uint64_t progress_ns;
 	uint64_t duration_ns; /* of attached ones: then they are left; 0: until somebody says so */
 	bool is_natural; /* leave the program alone: with no_alloc and source "none", to time it */
+	const struct run_functions *functions; /* NULL: none */
 	const struct run_fact *facts; /* what else the trace is to say of the run */
 	size_t n_facts;
 };

@@ -7,10 +7,11 @@
  * abstract name "\0" PATH (chroot, or the folder is not visible). The program sends a hello, and
  * with it what /proc says of it, so that it need not wait until the collector has asked; the
  * collector checks its peer credentials, answers with a welcome and, when it accepts, the pool's
- * file descriptor in SCM_RIGHTS. If that takes too long the program runs untraced: at once when the
- * collector is found stopped (looked at every RECORDING_SLICE_MS), after RECORDING_ATTACH_MS when
- * nothing can be told about it (no /proc, another pid namespace), after RECORDING_PATIENCE_MS when
- * it lives. The collector finds the connection of a program that gave up closed, and says so.
+ * file descriptor in SCM_RIGHTS, and that of a plan where functions are chosen. If that takes too
+ * long the program runs untraced: at once when the collector is found stopped (looked at every
+ * RECORDING_SLICE_MS), after RECORDING_ATTACH_MS when nothing can be told about it (no /proc,
+ * another pid namespace), after RECORDING_PATIENCE_MS when it lives. The collector finds the
+ * connection of a program that gave up closed, and says so.
  */
 #include <stdint.h>
 
@@ -76,6 +77,7 @@ struct recording_welcome {
 	uint32_t magic;
 	uint32_t verdict; /* enum recording_verdict */
 	uint64_t pool_bytes; /* to map of the file descriptor that comes with it */
+	uint64_t plan_bytes; /* of a second one: schemas/functions-plan.h; 0: there is none */
 	uint32_t slot; /* the process slot that the collector has claimed for this image */
 	uint32_t generation;
 	uint64_t ticks; /* now ... */

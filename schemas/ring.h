@@ -37,7 +37,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC		UINT64_C(0x31474e4952534d00) /* "\0MSRING1" */
-#define RING_VERSION		15
+#define RING_VERSION		16
 #define RING_CHUNK_BYTES	65536u
 #define RING_LARGEST_PAGE_BYTES 65536u /* of the kernels for aarch64 and ppc64le */
 #define RING_CHUNK_CALL		(UINT64_C(1) << 40) /* in ring_chunk.reserved: look at order */
@@ -147,7 +147,7 @@ enum ring_leaving {
 };
 
 /*
- * One process image (fork or exec makes a new one). 216 bytes; counters are written by the program.
+ * One process image (fork or exec makes a new one). 232 bytes; counters are written by the program.
  */
 struct ring_process {
 	_Atomic uint32_t state; /* enum ring_process_state */
@@ -190,8 +190,10 @@ struct ring_process {
 	_Atomic uint32_t dump; /* enum ring_dump */
 	uint32_t reserved0;
 	uint64_t entry_address; /* of --start-after, told before the welcome; 0: none */
+	_Atomic uint64_t n_functions_refused; /* chosen, and left as they were */
+	_Atomic uint64_t n_calls_unseen; /* of functions: no thunk was left for them */
 };
-_Static_assert(sizeof(struct ring_process) == 216, "ring_process is shared");
+_Static_assert(sizeof(struct ring_process) == 232, "ring_process is shared");
 
 /*
  * A limit that some process has set higher than its program wanted. Who finds itself with exactly
@@ -332,7 +334,10 @@ _Static_assert(offsetof(struct ring_chunk, records) == 64, "records start on a c
 #define RING_HEAD_SLOTS(head)	 ((uint16_t)((head) >> 16))
 #define RING_HEAD_STACK_ID(head) ((uint32_t)((head) >> 32))
 
-/* One slot: ALLOC, FREE, MUNMAP. The ALLOC of a picked block has two: ring_record2. */
+/*
+ * One slot: ALLOC, FREE, MUNMAP, and of NOTE those of functions, whose size is trace_event.detail.
+ * The ALLOC of a picked block has two: ring_record2.
+ */
 struct ring_record {
 	_Atomic uint64_t head;
 	uint64_t ticks; /* ALLOC: after the real call; FREE, MUNMAP: before it */

@@ -1023,6 +1023,7 @@ CREATE TABLE region_total (
     own_faults  INTEGER NOT NULL, -- [page faults] without the regions inside
     PRIMARY KEY (run_id, id)
 ) WITHOUT ROWID;
+CREATE INDEX region_total_parent ON region_total(run_id, parent_id);
 
 -- Components of plug-ins (`record --load`). *What did it cost to ask?*
 CREATE TABLE component (

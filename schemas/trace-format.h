@@ -166,8 +166,7 @@ enum trace_call {
 	TRACE_CALL_MUNLOCK,
 	TRACE_CALL_MLOCKALL,
 	TRACE_CALL_MUNLOCKALL,
-	/* Op NOTE. A name travels as its id, see struct trace_text. */
-	TRACE_CALL_REGION_PUSH, /* detail = name */
+	TRACE_CALL_REGION_PUSH, /* op NOTE, as those below; detail = name, as trace_text.id */
 	TRACE_CALL_REGION_POP, /* detail = name, or 0: the innermost */
 	TRACE_CALL_MARK, /* detail = name */
 	TRACE_CALL_NAME_OBJECT, /* address, size, detail = name */
@@ -176,6 +175,9 @@ enum trace_call {
 	TRACE_CALL_BEFORE, /* a block found when a process was attached to; size: may be used */
 	TRACE_CALL_COMPONENT, /* op NOTE: a value of a plug-in, see trace-control.h */
 	TRACE_CALL_PLUGIN_LOST, /* op NOTE: a plug-in is asked no more; detail = the reason */
+	TRACE_CALL_FUNCTION_ENTER, /* address: of the return address, detail = name */
+	TRACE_CALL_FUNCTION_LEAVE, /* likewise */
+	TRACE_CALL_FUNCTION_THUNK, /* address: a return address of ours, detail = the program's */
 	TRACE_CALL_COUNT
 };
 
@@ -253,8 +255,7 @@ static inline uint8_t trace_usual_call(uint8_t op)
 
 /*
  * A node of a thread's call stacks. NODES and ACCESSES: the size of one item is the body's bytes
- * divided by n_items, so that a newer writer can add fields at the end. Ids start at 1; the parent
- * is the caller's side.
+ * divided by n_items, for newer writers can add fields at the end. Ids start at 1; parents call.
  */
 struct trace_node {
 	uint32_t id;
@@ -514,9 +515,8 @@ struct trace_loss {
 };
 
 /*
- * A name that NOTE events of an image use. The same text has the same id in every image and thread:
- * 64-bit FNV-1a over its bytes (Fowler, Noll, Vo; draft-eastlake-fnv), 0 becoming 1. It precedes
- * the first event of each thread that uses it, and may be repeated.
+ * A name that NOTE events use: before the first of them in each thread; it may be repeated. Its id
+ * is the same everywhere: 64-bit FNV-1a over its bytes (draft-eastlake-fnv), 0 becoming 1.
  */
 struct trace_text {
 	struct trace_record head;

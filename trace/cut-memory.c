@@ -9,6 +9,8 @@
 #include "common/array.h"
 #include "trace/cut-internal.h"
 
+#define NEAR_BYTES 8192u /* of two calls on a stack */
+
 #define PAGE_BYTES UINT64_C(4096)
 /* A free may be stamped so much before the allocation that it ends: analyze/input/merge.h. */
 #define SKEW_PER_SECOND 100000u
@@ -554,7 +556,11 @@ static size_t find_begin(const struct cut *cut, const struct cut_list *list, uin
 				  (begin->event.detail & 1) == (end->detail & 1) &&
 				  (!(end->detail & 1) || begin->thread == thread + 1);
 		else if (end->call == TRACE_CALL_REGION_POP)
-			is_same = end->detail == 0 || begin->event.detail == end->detail;
+			is_same = begin->event.call == TRACE_CALL_REGION_PUSH &&
+				  (end->detail == 0 || begin->event.detail == end->detail);
+		else if (end->call == TRACE_CALL_FUNCTION_LEAVE)
+			is_same = begin->event.call == TRACE_CALL_FUNCTION_ENTER &&
+				  begin->event.address == end->address;
 		if (is_same)
 			return i;
 	}
@@ -578,6 +584,33 @@ static int take_end_of(struct cut *cut, struct cut_list *list, uint32_t thread,
 	if (at < list->n)
 		list_remove(cut, list, at);
 	return 0;
+}
+
+/* What was called from near below is over: it was left by an exception or longjmp. */
+static int take_call(struct cut *cut, uint32_t thread, const struct trace_event *event)
+{
+	struct cut_list *regions = &cut->threads[thread].regions;
+
+	for (size_t i = regions->n; i-- > 0;) {
+		const struct trace_event *before = &event_of(cut, regions->items[i])->event;
+
+		if (before->call != TRACE_CALL_FUNCTION_ENTER ||
+		    event->address - before->address >= NEAR_BYTES)
+			break;
+		list_remove(cut, regions, i);
+	}
+	return take_begin(cut, regions, thread, event);
+}
+
+/* It is used in samples from then on to the process's end. */
+static int take_thunk(struct cut *cut, uint32_t thread, const struct trace_event *event)
+{
+	uint32_t number;
+	int r = add_event(cut, thread, event, &number);
+
+	if (r == 0)
+		keep(cut, number);
+	return r;
 }
 
 static int take_name(struct cut *cut, uint32_t thread, const struct trace_event *event)
@@ -607,6 +640,12 @@ static int take_note(struct cut *cut, uint32_t thread, const struct trace_event 
 		return take_end_of(cut, pauses, thread, event);
 	case TRACE_CALL_NAME_OBJECT:
 		return take_name(cut, thread, event);
+	case TRACE_CALL_FUNCTION_ENTER:
+		return take_call(cut, thread, event);
+	case TRACE_CALL_FUNCTION_LEAVE:
+		return take_end_of(cut, regions, thread, event);
+	case TRACE_CALL_FUNCTION_THUNK:
+		return take_thunk(cut, thread, event);
 	default: /* a mark is of its moment */
 		return 0;
 	}

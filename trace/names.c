@@ -66,6 +66,9 @@ static const char *const call_names[] = {
 	[TRACE_CALL_COLLECT_PUSH] = "collect push",
 	[TRACE_CALL_COLLECT_POP] = "collect pop",
 	[TRACE_CALL_BEFORE] = "before the attach",
+	[TRACE_CALL_FUNCTION_ENTER] = "function enter",
+	[TRACE_CALL_FUNCTION_LEAVE] = "function leave",
+	[TRACE_CALL_FUNCTION_THUNK] = "function thunk",
 };
 _Static_assert(sizeof(call_names) / sizeof(call_names[0]) == TRACE_CALL_COUNT,
 	       "one for every call");

@@ -243,12 +243,12 @@ static int say_hello(int fd)
 	return r == (long)n_bytes ? 0 : -EPROTO;
 }
 
-/* Take the welcome and the file descriptor that may come with it (-1: none). */
-static int take_welcome(int fd, struct recording_welcome *ret_welcome, int *ret_pool_fd)
+/* Take the welcome and the file descriptors that may come with it (-1: none). */
+static int take_welcome(int fd, struct recording_welcome *ret_welcome, int ret_fds[2])
 {
 	union {
 		struct cmsghdr head;
-		char bytes[CMSG_SPACE(sizeof(int))];
+		char bytes[CMSG_SPACE(2 * sizeof(int))];
 	} control;
 	struct iovec part = { .iov_base = ret_welcome, .iov_len = sizeof(*ret_welcome) };
 	struct msghdr message = {
@@ -259,15 +259,17 @@ static int take_welcome(int fd, struct recording_welcome *ret_welcome, int *ret_
 	};
 	long r = ta_syscall(SYS_recvmsg, fd, (long)&message, MSG_CMSG_CLOEXEC, 0, 0, 0);
 
-	*ret_pool_fd = -1;
+	ret_fds[0] = ret_fds[1] = -1;
 	if (r < 0)
 		return (int)r;
 	if (message.msg_controllen >= CMSG_LEN(sizeof(int)) &&
 	    control.head.cmsg_level == SOL_SOCKET && control.head.cmsg_type == SCM_RIGHTS)
-		memcpy(ret_pool_fd, CMSG_DATA(&control.head), sizeof(*ret_pool_fd));
+		memcpy(ret_fds, CMSG_DATA(&control.head),
+		       control.head.cmsg_len < CMSG_LEN(2 * sizeof(int)) ? sizeof(int)
+									 : 2 * sizeof(int));
 	if (r != sizeof(*ret_welcome) || ret_welcome->magic != RECORDING_MAGIC)
 		return -EPROTO;
-	return ret_welcome->verdict == RECORDING_ACCEPTED && *ret_pool_fd >= 0 ? 0 : -ECONNREFUSED;
+	return ret_welcome->verdict == RECORDING_ACCEPTED && ret_fds[0] >= 0 ? 0 : -ECONNREFUSED;
 }
 
 /* ---- What is lent ---- */
@@ -371,13 +373,30 @@ int ta_attach_begin(const char *path, uint32_t pid)
 	return r;
 }
 
-int ta_attach_end(int fd, struct recording_welcome *ret_welcome, void **ret_pool)
+/* A program that has no room for it runs as it is: what it is told of functions is no event. */
+static void map_plan(int fd, struct recording_welcome *welcome, const void **ret_plan)
 {
-	int pool_fd = -1;
+	long memory = -EBADF;
+
+	if (fd >= 0 && welcome->plan_bytes)
+		memory = ta_syscall(SYS_mmap, 0, (long)welcome->plan_bytes, PROT_READ, MAP_SHARED,
+				    fd, 0);
+	if (memory > 0)
+		*ret_plan = (const void *)memory;
+	else
+		welcome->plan_bytes = 0;
+}
+
+int ta_attach_end(int fd, struct recording_welcome *ret_welcome, void **ret_pool,
+		  const void **ret_plan)
+{
+	int fds[2] = { -1, -1 };
+	int pool_fd;
 	int r = wait_welcome(fd);
 
 	if (r == 0)
-		r = take_welcome(fd, ret_welcome, &pool_fd);
+		r = take_welcome(fd, ret_welcome, fds);
+	pool_fd = fds[0];
 	if (r == 0)
 		take_limits(pool_fd);
 	if (r == 0 && !ta_attach_fits_limit(ret_welcome->pool_bytes) &&
@@ -385,8 +404,11 @@ int ta_attach_end(int fd, struct recording_welcome *ret_welcome, void **ret_pool
 		r = -ENOMEM;
 	if (r == 0)
 		r = map_pool(pool_fd, ret_welcome->pool_bytes, ret_pool);
-	if (pool_fd >= 0)
-		ta_syscall(SYS_close, pool_fd, 0, 0, 0, 0, 0);
+	if (r == 0)
+		map_plan(fds[1], ret_welcome, ret_plan);
+	for (unsigned i = 0; i < 2; i++)
+		if (fds[i] >= 0)
+			ta_syscall(SYS_close, fds[i], 0, 0, 0, 0, 0);
 	ta_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
 	return r;
 }

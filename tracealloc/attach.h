@@ -13,10 +13,11 @@ int ta_attach_begin(const char *path, uint32_t pid);
 
 /*
  * Wait for the welcome, within the times of schemas/recording.h, and map the pool that comes with
- * it. *ret_pool is the mapping, of ret_welcome->pool_bytes. 0 or a negative errno; the connection
- * is closed.
+ * it. *ret_pool is the mapping, of ret_welcome->pool_bytes, *ret_plan that of the plan, if there is
+ * one. 0 or a negative errno; the connection is closed.
  */
-int ta_attach_end(int fd, struct recording_welcome *ret_welcome, void **ret_pool);
+int ta_attach_end(int fd, struct recording_welcome *ret_welcome, void **ret_pool,
+		  const void **ret_plan);
 
 /*
  * Lend the collector a userfaultfd of this process's memory, by which it can see what is written

@@ -135,6 +135,7 @@ static void prepare(void)
 static int attach_exec(bool is_late)
 {
 	struct recording_welcome welcome = { 0 };
+	const void *plan = NULL;
 	void *pool = NULL;
 	bool has_no_counter;
 	int r;
@@ -154,7 +155,7 @@ static int attach_exec(bool is_late)
 	if (r < 0)
 		return r;
 	prepare();
-	r = ta_attach_end(r, &welcome, &pool);
+	r = ta_attach_end(r, &welcome, &pool, &plan);
 	if (r < 0)
 		return r;
 	if (!is_sound(pool, welcome.pool_bytes, welcome.slot)) {
@@ -168,6 +169,8 @@ static int attach_exec(bool is_late)
 		return -ENOMEM;
 	}
 	ta_image.pool_bytes = welcome.pool_bytes;
+	ta_image.plan = plan;
+	ta_image.plan_bytes = welcome.plan_bytes;
 	ta_limit_publish();
 	if (has_no_counter && ta_image.clock == RING_CLOCK_TICKS)
 		ta_sandbox_use_clock(welcome.ticks, welcome.raw_ns);

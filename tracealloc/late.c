@@ -65,6 +65,7 @@ static const char *const left_alone[] = {
 	"dlvsym",
 	"dlmopen",
 	"__gmon_start__",
+	"backtrace",
 	"syscall",
 	"pthread_key_create",
 	"__pthread_key_create",

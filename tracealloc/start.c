@@ -1,5 +1,6 @@
 /* Begins the image before main, and what watches it from then on. */
 #include "tracealloc/fork.h"
+#include "tracealloc/functions/functions.h"
 #include "tracealloc/hooks/hook.h"
 #include "tracealloc/hooks/real.h"
 #include "tracealloc/plugin/plugin.h"
@@ -32,6 +33,7 @@ __attribute__((constructor)) static void start(void)
 		return;
 	ta_chunk_room(hook.thread, RING_RECORD_BYTES);
 	ta_hook_leave(&hook);
+	ta_functions_begin();
 	ta_fork_watch();
 	ta_heap_range_start();
 	ta_plugins_start();

@@ -85,6 +85,8 @@ struct ta_image {
 	uint32_t max_frames;
 	uint32_t page_bytes;
 	bool is_late; /* it was attached to: its limits and environment are left alone */
+	const void *plan; /* schemas/functions-plan.h; NULL: no functions are chosen */
+	uint64_t plan_bytes;
 	uint64_t pool_bytes; /* that are mapped from control on */
 	uint64_t clock_ticks; /* TA_CLOCK_KERNEL: these ticks ... */
 	uint64_t clock_raw_ns; /* ... were these ns of CLOCK_MONOTONIC_RAW */

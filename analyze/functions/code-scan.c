@@ -13,6 +13,7 @@
 #define MAX_TABLE_ROWS	 4096u
 #define MAX_TABLES	 64u /* of one function */
 #define DATA_CHUNK_BYTES 65536u
+#define ENDBR_BYTES	 4u
 
 /* Bytes of one executable segment. */
 struct code {
@@ -31,6 +32,8 @@ struct sweep {
 	uint64_t tables[MAX_TABLES]; /* addresses that it takes, or jumps through */
 	size_t n_tables;
 	bool jumps_by_table;
+	uint64_t open_slot; /* where the address of dlopen is put; 0: it is not called */
+	uint64_t open_stub; /* code of the linker's that jumps there; 0: not met yet */
 };
 
 /* The function that an address lies in or behind; NULL: it lies before all of them. */
@@ -48,6 +51,19 @@ static void note_way_in(const struct sweep *sweep, uint64_t address)
 
 	if (function && address - function->start < CODE_HEAD_BYTES)
 		function->entered |= 1u << (address - function->start);
+}
+
+/* A jump within a function to where it begins is a loop, or a call of itself: nobody can tell. */
+static void note_loop(struct sweep *sweep, const ZydisDecodedInstruction *instruction,
+		      uint64_t address, uint64_t target)
+{
+	struct code_function *function =
+		instruction->mnemonic == ZYDIS_MNEMONIC_CALL ? NULL : function_at(sweep, address);
+
+	if (!function || address >= function->end)
+		return;
+	function->loops |= target == function->start;
+	function->loops_behind |= target == function->start + ENDBR_BYTES;
 }
 
 static void note_table(struct sweep *sweep, uint64_t address)
@@ -139,6 +155,27 @@ static bool is_branch(const ZydisDecodedInstruction *instruction)
 	return instruction->raw.imm[0].is_relative;
 }
 
+/*
+ * dlopen finds libraries by the RUNPATH of the file that its return address lies in. Of a function
+ * that ends by jumping to it that would be ours. The linker's stubs lie before all functions.
+ */
+static void note_open(struct sweep *sweep, const ZydisDecodedInstruction *instruction,
+		      uint64_t address, uint64_t target)
+{
+	struct code_function *function = function_at(sweep, address);
+	bool is_in_function = function && address < function->end;
+	bool is_by_slot = !is_branch(instruction) && target == sweep->open_slot;
+
+	if (!sweep->open_slot || instruction->mnemonic != ZYDIS_MNEMONIC_JMP)
+		return;
+	/* _init, which has no size, reaches over the stubs. */
+	if (is_by_slot)
+		sweep->open_stub = address;
+	if (is_in_function && (is_by_slot || (sweep->open_stub && target <= sweep->open_stub &&
+					      sweep->open_stub - target <= ENDBR_BYTES)))
+		function->ends_in_open = true;
+}
+
 static void look_at(struct sweep *sweep, const ZydisDecodedInstruction *instruction,
 		    uint64_t address)
 {
@@ -146,9 +183,11 @@ static void look_at(struct sweep *sweep, const ZydisDecodedInstruction *instruct
 	uint64_t target;
 
 	if (find_relative(instruction, address, &target)) {
-		if (is_branch(instruction))
+		note_open(sweep, instruction, address, target);
+		if (is_branch(instruction)) {
 			note_way_in(sweep, target);
-		else if (instruction->mnemonic == ZYDIS_MNEMONIC_LEA) {
+			note_loop(sweep, instruction, address, target);
+		} else if (instruction->mnemonic == ZYDIS_MNEMONIC_LEA) {
 			note_way_in(sweep, target);
 			note_table(sweep, target);
 		}
@@ -250,6 +289,37 @@ static void sweep_relocations(const struct sweep *sweep)
 	}
 }
 
+/* Where the loader puts the address of dlopen. */
+static void find_open(struct sweep *sweep)
+{
+	Elf_Scn *section = NULL;
+
+	while ((section = elf_nextscn(sweep->object->elf, section))) {
+		GElf_Shdr head, symbols;
+		Elf_Data *data, *names;
+		Elf_Scn *other;
+
+		if (!gelf_getshdr(section, &head) || head.sh_type != SHT_RELA || !head.sh_entsize ||
+		    !(other = elf_getscn(sweep->object->elf, head.sh_link)) ||
+		    !gelf_getshdr(other, &symbols) || symbols.sh_type != SHT_DYNSYM ||
+		    !(data = elf_getdata(section, NULL)) || !(names = elf_getdata(other, NULL)))
+			continue;
+		for (size_t i = 0; i < data->d_size / head.sh_entsize; i++) {
+			GElf_Rela row;
+			GElf_Sym symbol;
+			const char *name;
+
+			if (!gelf_getrela(data, (int)i, &row) ||
+			    !gelf_getsym(names, (int)GELF_R_SYM(row.r_info), &symbol))
+				continue;
+			name = elf_strptr(sweep->object->elf, symbols.sh_link, symbol.st_name);
+			if (name && strcmp(name, "dlopen") == 0 &&
+			    GELF_R_TYPE(row.r_info) != R_X86_64_64)
+				sweep->open_slot = row.r_offset;
+		}
+	}
+}
+
 static int read_code(struct object *object, const struct object_segment *segment,
 		     struct code *ret_code)
 {
@@ -270,7 +340,7 @@ static int read_code(struct object *object, const struct object_segment *segment
 /* The first instructions of a function. */
 struct head {
 	const struct code *code;
-	const struct code_function *function;
+	struct code_function *function;
 	uint64_t next; /* the function behind, or the end of the code */
 };
 
@@ -362,9 +432,23 @@ static bool is_entered(const struct code_function *function, uint64_t at, unsign
 	return function->entered & bits;
 }
 
+/* What is there now, for those who change it. */
+static void take_bytes(const struct head *head, uint64_t at)
+{
+	struct code_function *function = head->function;
+	uint64_t offset = at - head->code->start, left = head->code->n - offset;
+	uint64_t before = function->start - head->code->start;
+
+	memcpy(function->head, head->code->bytes + offset,
+	       left < CODE_HEAD_BYTES ? left : CODE_HEAD_BYTES);
+	if (before >= CODE_JUMP_BYTES)
+		memcpy(function->filling, head->code->bytes + before - CODE_JUMP_BYTES,
+		       CODE_JUMP_BYTES);
+}
+
 static void judge(const struct code *code, struct code_function *function, uint64_t next)
 {
-	static const uint8_t endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
+	static const uint8_t endbr64[ENDBR_BYTES] = { 0xf3, 0x0f, 0x1e, 0xfa };
 	struct head head = { .code = code, .function = function, .next = next };
 	const uint8_t *bytes = code->bytes + (function->start - code->start);
 	uint64_t at = function->start;
@@ -375,9 +459,17 @@ static void judge(const struct code *code, struct code_function *function, uint6
 	if (next - at >= sizeof(endbr64) && memcmp(bytes, endbr64, sizeof(endbr64)) == 0)
 		at += sizeof(endbr64);
 	function->at = (uint8_t)(at - function->start);
+	take_bytes(&head, at);
 	why = walk_head(&head, at, CODE_JUMP_BYTES, &n_moved, &does_nothing);
 	if (why == CODE_WHY_NOT && is_entered(function, at, CODE_JUMP_BYTES))
 		why = CODE_WHY_ENTERED;
+	bool is_loop = function->loops || (function->at && function->loops_behind);
+
+	if (is_loop || function->ends_in_open) {
+		function->way = CODE_WAY_NONE;
+		function->why = is_loop ? CODE_WHY_ENTERED : CODE_WHY_CALLER;
+		return;
+	}
 	function->why = (uint8_t)why;
 	if (why == CODE_WHY_NOT) {
 		function->way = does_nothing ? CODE_WAY_NOPS : CODE_WAY_JUMP;
@@ -429,6 +521,7 @@ int code_scan(struct object *object, struct code_function *functions, size_t n)
 		functions[i].way = CODE_WAY_NONE;
 		functions[i].why = CODE_WHY_MISSING;
 	}
+	find_open(&sweep);
 	auto_free struct code *codes = calloc(object->n_segments + 1, sizeof(*codes));
 	if (!codes)
 		return -ENOMEM;

@@ -37,6 +37,7 @@ enum code_why {
 	CODE_WHY_RESOLVER, /* the symbol is of a function that chooses one (ifunc) */
 	CODE_WHY_START, /* begins or ends the program, or a file of it */
 	CODE_WHY_TWICE, /* returns more than once: setjmp, vfork, getcontext */
+	CODE_WHY_CALLER, /* ends in a jump to dlopen, which looks at who has called it */
 	CODE_WHY_NEEDED, /* locks, allocators, the loader: what entries may interrupt */
 	CODE_WHY_COUNT
 };
@@ -52,6 +53,11 @@ struct code_function {
 	uint8_t why; /* enum code_why, with CODE_WAY_NONE */
 	uint8_t at; /* the jump would begin so many bytes behind start */
 	uint8_t n_moved_bytes; /* of instructions that the jump covers */
+	bool loops; /* it jumps to its own begin */
+	bool loops_behind; /* or behind an endbr64 there */
+	bool ends_in_open; /* it jumps to dlopen */
+	uint8_t head[CODE_HEAD_BYTES]; /* its bytes from there on */
+	uint8_t filling[CODE_JUMP_BYTES]; /* what lies before start, with CODE_WAY_SHORT_JUMP */
 };
 
 struct object;

@@ -34,6 +34,7 @@ const char *function_why_text(enum code_why why)
 		[CODE_WHY_RESOLVER] = "chooses a function when the file is loaded",
 		[CODE_WHY_START] = "begins or ends the program",
 		[CODE_WHY_TWICE] = "returns more than once",
+		[CODE_WHY_CALLER] = "ends in dlopen, which asks who has called it",
 		[CODE_WHY_NEEDED] = "lock, allocator or loader",
 	};
 
@@ -376,10 +377,7 @@ static int add_found(const struct look *look, size_t i)
 		.name = strdup(symbol->pretty ? symbol->pretty : symbol->name),
 		.module = strdup(source ? source : text_base_name(look->path)),
 		.file = look->path,
-		.address = function->start,
-		.n_instructions = function->n_instructions,
-		.way = function->way,
-		.why = function->why,
+		.code = *function,
 	};
 
 	if (!item.name || !item.module ||

@@ -10,10 +10,7 @@ struct found_function {
 	char *name; /* demangled */
 	char *module; /* the source file that debug data names, else the file's name */
 	const char *file;
-	uint64_t address; /* ELF address */
-	uint32_t n_instructions;
-	uint8_t way; /* enum code_way */
-	uint8_t why; /* enum code_why, with CODE_WAY_NONE */
+	struct code_function code;
 };
 
 struct found_functions {

@@ -2,7 +2,9 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/array.h"
 #include "common/hash-map.h"
@@ -11,6 +13,7 @@
 #include "store/row-writer.h"
 
 #define MAX_THREAD (1u << 24) /* a number beyond it is damage */
+#define NEAR_BYTES 8192u /* on a stack that is not the thread's own */
 
 /* What a region counts. */
 struct counts {
@@ -37,9 +40,19 @@ struct path {
 struct trip {
 	uint32_t path;
 	int64_t row; /* 0: beyond the bound */
+	uint32_t open; /* number of the running function; 0: a region of the program */
+	bool is_inner; /* and it was running already */
+	uint64_t slot;
 	int64_t start_ns;
+	int64_t end_ns;
+	enum region_ending ending;
 	struct counts own; /* so far; wall_ns: of the regions inside it, to be taken off */
 	struct counts inside;
+};
+
+/* A function that a thread is in so many times. */
+struct open {
+	uint32_t n;
 };
 
 struct stack {
@@ -47,6 +60,7 @@ struct stack {
 	size_t n;
 	size_t n_allocated;
 	uint64_t n_too_deep; /* open beyond REGIONS_MAX_DEPTH */
+	uint64_t last_slot; /* where it last called a function, or came back; 0: nowhere */
 };
 
 struct regions {
@@ -58,6 +72,10 @@ struct regions {
 	size_t n_paths;
 	size_t n_paths_allocated;
 	struct key_map by_name; /* (parent, text) -> number */
+	struct open *opens; /* number - 1 */
+	size_t n_opens;
+	size_t n_opens_allocated;
+	struct key_map by_thread; /* (thread, text) -> number of an open one */
 	struct stack *stacks; /* by number of the thread */
 	size_t n_stacks;
 	size_t n_stacks_allocated;
@@ -105,6 +123,8 @@ struct regions *regions_close(struct regions *regions)
 		free(regions->stacks[i].trips);
 	free(regions->stacks);
 	free(regions->paths);
+	free(regions->opens);
+	key_map_finish(&regions->by_thread);
 	key_map_finish(&regions->by_name);
 	rows_close(regions->rows);
 	free(regions);
@@ -131,12 +151,49 @@ static struct stack *stack_of(struct regions *regions, uint32_t thread)
 	return &regions->stacks[thread];
 }
 
+static bool is_own_stack(const struct regions *regions, uint32_t thread, uint64_t slot)
+{
+	const struct task_thread *task = tasks_thread(regions->tasks, thread);
+
+	return task && slot >= task->stack_start && slot < task->stack_end;
+}
+
+/* Do calls at the two addresses lie on one stack? */
+static bool is_one_stack(const struct regions *regions, uint32_t thread, uint64_t a, uint64_t b)
+{
+	bool is_own = is_own_stack(regions, thread, a);
+
+	if (is_own != is_own_stack(regions, thread, b))
+		return false;
+	return is_own || (a > b ? a - b : b - a) < NEAR_BYTES;
+}
+
+/*
+ * The innermost of the first n regions that is around what happens at `slot`: on the same stack; on
+ * that of a coroutine where nothing has begun, what the thread's own stack is in. Other coroutines
+ * wait meanwhile. slot 0: not known where.
+ */
+static struct trip *around(const struct regions *regions, uint32_t thread, size_t n, uint64_t slot)
+{
+	struct trip *trips = regions->stacks[thread].trips;
+	struct trip *own = NULL;
+
+	for (size_t i = n; i-- > 0;) {
+		if (!slot || !trips[i].open || is_one_stack(regions, thread, trips[i].slot, slot))
+			return &trips[i];
+		if (!own && is_own_stack(regions, thread, trips[i].slot))
+			own = &trips[i];
+	}
+	return own && !is_own_stack(regions, thread, slot) ? own : NULL;
+}
+
 /* The region that a thread is in; NULL: none. */
 static struct trip *innermost(const struct regions *regions, uint32_t thread)
 {
 	if (thread >= regions->n_stacks || regions->stacks[thread].n == 0)
 		return NULL;
-	return &regions->stacks[thread].trips[regions->stacks[thread].n - 1];
+	return around(regions, thread, regions->stacks[thread].n,
+		      regions->stacks[thread].last_slot);
 }
 
 void regions_allocated(struct regions *regions, uint32_t thread, const struct block_weight *weight)
@@ -169,11 +226,17 @@ void regions_fault(struct regions *regions, uint32_t thread)
 
 uint32_t regions_where(const struct regions *regions, uint32_t thread, uint32_t *ret_path)
 {
-	const struct trip *trip = innermost(regions, thread);
+	const struct stack *stack = thread < regions->n_stacks ? &regions->stacks[thread] : NULL;
+	uint32_t depth = 0;
 
-	*ret_path = trip ? trip->path : 0;
-	return trip && regions->stacks[thread].n_too_deep == 0 ? (uint32_t)regions->stacks[thread].n
-							       : 0;
+	*ret_path = 0;
+	for (size_t i = 0; stack && i < stack->n; i++) {
+		if (stack->trips[i].open)
+			continue;
+		*ret_path = stack->trips[i].path;
+		depth++;
+	}
+	return stack && stack->n_too_deep == 0 ? depth : 0;
 }
 
 /* ---- Push ---- */
@@ -197,29 +260,44 @@ static uint32_t path_of(struct regions *regions, uint32_t parent, uint32_t text)
 	return (uint32_t)++regions->n_paths;
 }
 
-int regions_push(struct regions *regions, uint32_t thread, uint32_t text, int64_t time_ns)
+static int push(struct regions *regions, struct stack *stack, struct trip trip)
 {
-	struct stack *stack = stack_of(regions, thread);
-
-	if (!stack)
-		return thread >= MAX_THREAD ? 0 : -ENOMEM;
-	if (stack->n >= REGIONS_MAX_DEPTH) {
-		stack->n_too_deep++;
-		regions->losses.n_too_deep++;
-		return 0;
-	}
-	const struct trip *around = innermost(regions, thread);
-	uint32_t path = path_of(regions, around ? around->path : 0, text);
-	if (!path ||
-	    grow_array(&stack->trips, stack->n, &stack->n_allocated, sizeof(*stack->trips)) < 0)
+	if (grow_array(&stack->trips, stack->n, &stack->n_allocated, sizeof(*stack->trips)) < 0)
 		return -ENOMEM;
-	struct trip trip = { .path = path, .start_ns = time_ns };
 	if (regions->n_rows < REGIONS_MAX_ROWS)
 		trip.row = regions->first_row + (int64_t)regions->n_rows++;
 	else
 		regions->losses.n_rows++;
 	stack->trips[stack->n++] = trip;
 	return 0;
+}
+
+/* Of the program's own regions. */
+static bool is_too_deep(const struct stack *stack)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; stack->n >= REGIONS_MAX_DEPTH && i < stack->n; i++)
+		n += !stack->trips[i].open;
+	return n >= REGIONS_MAX_DEPTH;
+}
+
+int regions_push(struct regions *regions, uint32_t thread, uint32_t text, int64_t time_ns)
+{
+	struct stack *stack = stack_of(regions, thread);
+
+	if (!stack)
+		return thread >= MAX_THREAD ? 0 : -ENOMEM;
+	if (is_too_deep(stack)) {
+		stack->n_too_deep++;
+		regions->losses.n_too_deep++;
+		return 0;
+	}
+	const struct trip *outer = innermost(regions, thread);
+	uint32_t path = path_of(regions, outer ? outer->path : 0, text);
+	if (!path)
+		return -ENOMEM;
+	return push(regions, stack, (struct trip){ .path = path, .start_ns = time_ns });
 }
 
 /* ---- Pop ---- */
@@ -235,10 +313,9 @@ static void add(struct counts *to, const struct counts *more)
 }
 
 static int write_row(struct regions *regions, uint32_t thread, const struct trip *trip,
-		     int64_t end_ns, enum region_ending ending)
+		     const struct trip *outer)
 {
 	const struct task_thread *task = tasks_thread(regions->tasks, thread);
-	const struct trip *around = innermost(regions, thread);
 	union rows_cell *cells = trip->row && task ? rows_add(regions->rows) : NULL;
 
 	if (!cells)
@@ -246,12 +323,12 @@ static int write_row(struct regions *regions, uint32_t thread, const struct trip
 	cells[0].integer = trip->row;
 	cells[1].integer = regions->run_id;
 	cells[2].integer = task->row;
-	cells[3].integer = around && around->row ? around->row : ROWS_NULL;
+	cells[3].integer = outer && outer->row ? outer->row : ROWS_NULL;
 	cells[4].text = texts_get(regions->texts, regions->paths[trip->path - 1].text);
 	cells[5].integer = trip->start_ns;
-	cells[6].integer = end_ns;
+	cells[6].integer = trip->end_ns;
 	cells[7].integer = trip->path;
-	cells[8].integer = ending;
+	cells[8].integer = trip->ending;
 	cells[9].integer = llround(trip->own.n_blocks);
 	cells[10].integer = (int64_t)trip->own.bytes;
 	cells[11].integer = (int64_t)trip->own.n_samples;
@@ -260,37 +337,48 @@ static int write_row(struct regions *regions, uint32_t thread, const struct trip
 	return 0;
 }
 
-/* The innermost region of a thread ends: it becomes a part of the one around it. */
-static int end_trip(struct regions *regions, uint32_t thread, int64_t time_ns,
+/*
+ * Region i of a thread ends: it becomes a part of the one around it. It need not be the innermost:
+ * the program's regions and its functions need not end in each other's order, nor do coroutines.
+ */
+static int end_trip(struct regions *regions, uint32_t thread, size_t i, int64_t time_ns,
 		    enum region_ending ending)
 {
 	struct stack *stack = &regions->stacks[thread];
-	struct trip trip = stack->trips[--stack->n];
+	struct trip trip = stack->trips[i];
+	struct trip *outer = around(regions, thread, i, trip.slot);
 	struct path *path = &regions->paths[trip.path - 1];
-	int64_t end_ns = time_ns > trip.start_ns ? time_ns : trip.start_ns;
 	struct counts all = trip.inside;
 
-	trip.own.wall_ns = end_ns - trip.start_ns - trip.inside.wall_ns;
+	memmove(&stack->trips[i], &stack->trips[i + 1], (--stack->n - i) * sizeof(trip));
+	trip.ending = ending;
+	trip.end_ns = time_ns > trip.start_ns ? time_ns : trip.start_ns;
+	trip.own.wall_ns = trip.end_ns - trip.start_ns - trip.inside.wall_ns;
+	if (trip.own.wall_ns < 0)
+		trip.own.wall_ns = 0; /* what began in it went on longer */
 	add(&all, &trip.own);
 	path->n_trips++;
 	path->n_left_open += ending != REGION_POPPED;
 	add(&path->own, &trip.own);
-	add(&path->all, &all);
-	if (stack->n > 0)
-		add(&stack->trips[stack->n - 1].inside, &all);
-	return write_row(regions, thread, &trip, end_ns, ending);
+	if (!trip.is_inner)
+		add(&path->all, &all);
+	if (trip.open)
+		regions->opens[trip.open - 1].n--;
+	if (outer)
+		add(&outer->inside, &all);
+	return write_row(regions, thread, &trip, outer);
 }
 
-/* How many regions a pop of that name ends; 0: there is none. */
-static size_t count_to(const struct regions *regions, const struct stack *stack, uint32_t text)
+/* The region that a pop of that name ends; the number of all: there is none. */
+static size_t find_region(const struct regions *regions, const struct stack *stack, uint32_t text)
 {
 	for (size_t i = stack->n; i-- > 0;) {
-		uint32_t path = stack->trips[i].path;
+		const struct trip *trip = &stack->trips[i];
 
-		if (!text || regions->paths[path - 1].text == text)
-			return stack->n - i;
+		if (!trip->open && (!text || regions->paths[trip->path - 1].text == text))
+			return i;
 	}
-	return 0;
+	return stack->n;
 }
 
 int regions_pop(struct regions *regions, uint32_t thread, uint32_t text, int64_t time_ns)
@@ -304,11 +392,128 @@ int regions_pop(struct regions *regions, uint32_t thread, uint32_t text, int64_t
 		stack->n_too_deep--;
 		return 0;
 	}
-	size_t n = count_to(regions, stack, text);
-	regions->losses.n_pops += n == 0;
-	for (; n > 0 && r == 0; n--)
-		r = end_trip(regions, thread, time_ns,
-			     n == 1 ? REGION_POPPED : REGION_POPPED_AROUND);
+	size_t to = find_region(regions, stack, text);
+	regions->losses.n_pops += to == stack->n;
+	for (size_t i = stack->n; r == 0 && i-- > to;)
+		if (!stack->trips[i].open)
+			r = end_trip(regions, thread, i, time_ns,
+				     i == to ? REGION_POPPED : REGION_POPPED_AROUND);
+	return r;
+}
+
+/* ---- Functions ---- */
+
+/* What was called below the slot is over; at the slot too, where is_reused. */
+static int end_below(struct regions *regions, uint32_t thread, uint64_t slot, bool is_reused,
+		     int64_t time_ns)
+{
+	struct stack *stack = &regions->stacks[thread];
+	int r = 0;
+
+	for (size_t i = stack->n; r == 0 && i-- > 0;) {
+		const struct trip *trip = &stack->trips[i];
+
+		if (!trip->open || !is_one_stack(regions, thread, trip->slot, slot))
+			continue;
+		if (trip->slot > slot || (trip->slot == slot && !is_reused))
+			break;
+		r = end_trip(regions, thread, i, time_ns, REGION_POPPED_AROUND);
+	}
+	return r;
+}
+
+/* The running function of a name in a thread; 0: no memory. */
+static uint32_t open_of(struct regions *regions, uint32_t thread, uint32_t text)
+{
+	uint32_t number = (uint32_t)key_map_get(&regions->by_thread, thread, text);
+
+	if (number)
+		return number;
+	if (grow_array(&regions->opens, regions->n_opens, &regions->n_opens_allocated,
+		       sizeof(*regions->opens)) < 0 ||
+	    key_map_put(&regions->by_thread, thread, text, regions->n_opens + 1) < 0)
+		return 0;
+	regions->opens[regions->n_opens] = (struct open){ 0 };
+	return (uint32_t)++regions->n_opens;
+}
+
+/* The innermost call of the same function that is running on the same stack; NULL: none. */
+static const struct trip *outer_call(const struct regions *regions, uint32_t thread,
+				     const struct trip *trip)
+{
+	const struct stack *stack = &regions->stacks[thread];
+
+	if (regions->opens[trip->open - 1].n == 0)
+		return NULL;
+	for (size_t i = stack->n; i-- > 0;)
+		if (stack->trips[i].open == trip->open &&
+		    is_one_stack(regions, thread, stack->trips[i].slot, trip->slot))
+			return &stack->trips[i];
+	return NULL;
+}
+
+/* The path of a call inside what the thread is in. 0: no memory. */
+static uint32_t path_of_call(struct regions *regions, uint32_t thread, uint32_t text)
+{
+	const struct trip *outer = innermost(regions, thread);
+	uint32_t parent = outer ? outer->path : 0;
+
+	if (regions->n_paths >= REGIONS_MAX_PATHS &&
+	    !key_map_get(&regions->by_name, parent, text)) {
+		regions->losses.n_paths++;
+		parent = 0;
+	}
+	return path_of(regions, parent, text);
+}
+
+int regions_enter(struct regions *regions, uint32_t thread, uint32_t text, uint64_t slot,
+		  int64_t time_ns)
+{
+	struct stack *stack = stack_of(regions, thread);
+	struct trip trip = { .slot = slot, .start_ns = time_ns };
+	int r;
+
+	if (!stack)
+		return thread >= MAX_THREAD ? 0 : -ENOMEM;
+	stack->last_slot = slot;
+	r = end_below(regions, thread, slot, true, time_ns);
+	if (r < 0)
+		return r;
+	if (stack->n >= REGIONS_MAX_CALLS) {
+		regions->losses.n_too_deep++;
+		return 0;
+	}
+	trip.open = open_of(regions, thread, text);
+	if (!trip.open)
+		return -ENOMEM;
+	const struct trip *outer = outer_call(regions, thread, &trip);
+
+	trip.is_inner = outer != NULL;
+	trip.path = outer ? outer->path : path_of_call(regions, thread, text);
+	if (!trip.path)
+		return -ENOMEM;
+	r = push(regions, stack, trip);
+	if (r == 0)
+		regions->opens[trip.open - 1].n++;
+	return r;
+}
+
+int regions_leave(struct regions *regions, uint32_t thread, uint32_t text, uint64_t slot,
+		  int64_t time_ns)
+{
+	struct stack *stack = stack_of(regions, thread);
+	uint32_t number = (uint32_t)key_map_get(&regions->by_thread, thread, text);
+	int r;
+
+	if (!stack)
+		return thread >= MAX_THREAD ? 0 : -ENOMEM;
+	stack->last_slot = slot;
+	r = end_below(regions, thread, slot, false, time_ns);
+	if (!number || regions->opens[number - 1].n == 0)
+		return r;
+	for (size_t i = stack->n; r == 0 && i-- > 0;)
+		if (stack->trips[i].open == number && stack->trips[i].slot == slot)
+			return end_trip(regions, thread, i, time_ns, REGION_POPPED);
 	return r;
 }
 
@@ -353,7 +558,8 @@ int regions_finish(struct regions *regions, int64_t end_ns)
 
 	for (uint32_t thread = 0; thread < regions->n_stacks && r == 0; thread++) {
 		while (regions->stacks[thread].n > 0 && r == 0)
-			r = end_trip(regions, thread, end_of(regions, thread, end_ns), REGION_LEFT);
+			r = end_trip(regions, thread, regions->stacks[thread].n - 1,
+				     end_of(regions, thread, end_ns), REGION_LEFT);
 	}
 	for (size_t i = 0; i < regions->n_paths && r == 0; i++)
 		r = write_path(regions, i);

@@ -1,7 +1,15 @@
 #pragma once
 /*
- * Regions of memsight.h: which ones each thread is in, the rows of `region` (one for each trip, up
- * to a bound) and the aggregate region_total (one for each path of regions, over all threads).
+ * Regions of memsight.h, and functions that are recorded as regions: which ones each thread is in,
+ * the rows of `region` (one for each trip, up to a bound) and the aggregate region_total (one for
+ * each path of regions, over all threads).
+ *
+ * A call of a function is known by where its return address lies on the stack. What lies below that
+ * of another call on the same stack is over: it was left by an exception or longjmp. A thread has
+ * several stacks where coroutines run on it; which addresses are of one is known of its own stack
+ * only, and of others taken from their distance. A function that is called while it is running, by
+ * whatever way, is on the path of the outer call, whose time has that of the inner one already.
+ *
  * Threads go by their numbers in the trace, times are ns since the run's start. One thread.
  */
 #include <stddef.h>
@@ -15,6 +23,8 @@ struct regions;
 
 #define REGIONS_MAX_DEPTH 1000u /* open at once in a thread; deeper ones are only counted */
 #define REGIONS_MAX_ROWS  200000u
+#define REGIONS_MAX_CALLS 200000u /* of functions, open at once in a thread */
+#define REGIONS_MAX_PATHS 200000u /* through functions; further ones count as if called by none */
 
 /* region.ending */
 enum region_ending {
@@ -37,8 +47,21 @@ int regions_push(struct regions *regions, uint32_t thread, uint32_t text, int64_
  */
 int regions_pop(struct regions *regions, uint32_t thread, uint32_t text, int64_t time_ns);
 
-/* How deep a thread is in regions, and the path of the innermost one; 0: in none, or too deep. */
+/*
+ * How deep a thread is in the program's own regions, and the path of the innermost one; 0: in none,
+ * or too deep.
+ */
 uint32_t regions_where(const struct regions *regions, uint32_t thread, uint32_t *ret_path);
+
+/*
+ * A thread calls a function, whose return address lies at slot, or comes back to it. 0 or a
+ * negative errno. A return without a call is none: a forked child returns from what its parent
+ * has called.
+ */
+int regions_enter(struct regions *regions, uint32_t thread, uint32_t text, uint64_t slot,
+		  int64_t time_ns);
+int regions_leave(struct regions *regions, uint32_t thread, uint32_t text, uint64_t slot,
+		  int64_t time_ns);
 
 /* What a thread does counts for the region that it is in. */
 struct block_weight;
@@ -50,6 +73,7 @@ void regions_fault(struct regions *regions, uint32_t thread);
 struct regions_losses {
 	uint64_t n_pops; /* without a push */
 	uint64_t n_too_deep; /* pushes beyond REGIONS_MAX_DEPTH */
+	uint64_t n_paths; /* calls beyond REGIONS_MAX_PATHS */
 	uint64_t n_rows; /* trips beyond REGIONS_MAX_ROWS: in the aggregate only */
 };
 const struct regions_losses *regions_losses(const struct regions *regions);

@@ -11,11 +11,15 @@
 #include "analyze/samples/samples-internal.h"
 #include "analyze/symbols/dwarf-expression.h"
 #include "common/cleanup.h"
+#include "common/hash-map.h"
 #include "perf/record.h"
+#include "schemas/ring.h"
 #include "schemas/trace-format.h"
 
 struct sample_unwind {
 	struct modules *modules;
+	const struct tasks *tasks;
+	const struct key_map *thunks;
 	uint32_t process;
 	int64_t time_ns;
 	const struct pmu_sample *sample;
@@ -26,6 +30,7 @@ struct sample_unwind {
  * mapped, on the registers and stack bytes that were sampled. x86-64.
  */
 
+#define THUNK_BYTES    16
 #define STACK_POINTER  7
 #define RETURN_ADDRESS 16
 
@@ -73,6 +78,28 @@ struct unwind_table {
 	Dwarf_CFI *cfi;
 	uint64_t bias;
 };
+
+/*
+ * The address that a call would have returned to if its function had not been instrumented. What a
+ * process knew of that when it forked its child has as well.
+ */
+static uint64_t return_of(const struct sample_unwind *unwind, uint64_t pc)
+{
+	uint64_t thunk = pc & -(uint64_t)THUNK_BYTES;
+	uint32_t process = unwind->thunks && unwind->thunks->n ? unwind->process : 0;
+
+	while (process) {
+		uint64_t to = key_map_get(unwind->thunks, process, thunk);
+		const struct task_process *task = to ? NULL : tasks_process(unwind->tasks, process);
+
+		if (to)
+			return to;
+		process = task && task->birth == RING_BIRTH_FORK && task->parent != process
+				  ? task->parent
+				  : 0;
+	}
+	return pc;
+}
 
 static bool read_stack(void *user, uint64_t address, uint64_t *ret_value)
 {
@@ -271,6 +298,8 @@ static bool apply(struct walk *walk, Dwarf_Frame *rules)
 		walk->stop = TRACE_STOP_NONE;
 	if (found != FOUND_VALUE)
 		return false;
+	caller.registers[RETURN_ADDRESS] =
+		return_of(walk->unwind, caller.registers[RETURN_ADDRESS]);
 	caller.registers[STACK_POINTER] = walk->frame.cfa;
 	if (caller.registers[STACK_POINTER] <= walk->frame.registers[STACK_POINTER] && !is_signal) {
 		walk->stop = TRACE_STOP_BAD_STACK; /* it would never end */
@@ -359,14 +388,22 @@ int64_t sample_stack(struct samples *samples, const struct sample_source *source
 {
 	uint64_t pcs[STACKS_MAX_PATH];
 	struct stacks_path path = { .process = process, .pcs = pcs, .time_ns = time_ns };
+	const struct sample_unwind unwind = {
+		.modules = samples->context.modules,
+		.tasks = samples->context.tasks,
+		.thunks = samples->context.thunks,
+		.process = process,
+		.time_ns = time_ns,
+		.sample = sample,
+	};
 
 	if (source->format.sample_type & PERF_SAMPLE_CALLCHAIN)
 		path.n = take_user(sample, pcs, STACKS_MAX_PATH);
+	for (size_t i = 1; i < path.n; i++)
+		pcs[i] = return_of(&unwind, pcs[i]);
 	if (path.n == STACKS_MAX_PATH)
 		path.stop = TRACE_STOP_DEPTH;
 	if (path.n == 0 && is_kept_for_unwinding(source))
-		path.n = sample_unwind(&(struct sample_unwind){ samples->context.modules, process,
-								time_ns, sample },
-				       pcs, STACKS_MAX_PATH, &path.stop);
+		path.n = sample_unwind(&unwind, pcs, STACKS_MAX_PATH, &path.stop);
 	return path.n ? stacks_path(samples->context.stacks, &path) : 0;
 }

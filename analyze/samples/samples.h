@@ -58,6 +58,8 @@ struct sample_context {
 	int64_t run_id;
 	struct tasks *tasks;
 	struct modules *modules;
+	/* (process number, address) of a thunk -> what it returns to: TRACE_CALL_FUNCTION_THUNK */
+	const struct key_map *thunks;
 	struct stacks *stacks;
 	struct owners *owners;
 	struct sample_clock clock;

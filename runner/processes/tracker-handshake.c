@@ -1,10 +1,13 @@
 /* Programs that say hello after exec, and slots that forked children claim by themselves. */
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/text.h"
 #include "runner/processes/image-proc.h"
 #include "runner/processes/tracker.h"
+#include "runner/run-options.h"
 #include "runner/trace-records-write.h"
 #include "runner/watch/entry.h"
 
@@ -110,6 +113,7 @@ void tracker_admit(struct tracker *tracker, struct tracker_visit *visit)
 		.magic = RECORDING_MAGIC,
 		.verdict = verdict,
 		.pool_bytes = tracker->pool->shared_bytes,
+		.plan_bytes = tracker->functions ? tracker->functions->plan_bytes : 0,
 		.ticks = clock_ticks(tracker->clock),
 		.raw_ns = clock_ticks(RING_CLOCK_RAW),
 	};
@@ -165,6 +169,17 @@ static void tell_own_malloc(struct tracker *tracker, const struct image *image, 
 		store_loss(tracker->writer, &loss);
 }
 
+/* Texts are those of all images; a program with functions that has no event yet has told none. */
+static void store_names(struct tracker *tracker, const struct image *image)
+{
+	const struct run_functions *functions = tracker->functions;
+
+	for (size_t i = 0; functions && !tracker->has_names && i < functions->n; i++)
+		store_text(tracker->writer, image->id, text_name_id(functions->names[i]),
+			   functions->names[i], strlen(functions->names[i]));
+	tracker->has_names = true;
+}
+
 void tracker_hello(struct tracker *tracker, struct tracker_visit *visit)
 {
 	const struct recording_hello *hello = &visit->greeting.hello;
@@ -192,6 +207,7 @@ void tracker_hello(struct tracker *tracker, struct tracker_visit *visit)
 	tracker_announce(tracker, image); /* definitions of what belongs to it come after it */
 	store_maps(tracker, image, visit);
 	tell_own_malloc(tracker, image, visit->exe_fd);
+	store_names(tracker, image);
 	tracker->pool->processes[slot].entry_address =
 		tracker->entry ? entry_find(tracker->entry, image->pid) : 0;
 }

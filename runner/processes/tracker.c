@@ -284,6 +284,11 @@ static void store_slot_losses(struct tracker *tracker, const struct image *image
 		{ .count = atomic_load(&slot->n_late_libraries),
 		  .reason = "libraries loaded since the attach: what their first code "
 			    "allocated is not seen" },
+		{ .count = atomic_load(&slot->n_functions_refused),
+		  .reason = "functions left as they were (their code differs or may not be "
+			    "changed, shadow stacks, threads)" },
+		{ .count = atomic_load(&slot->n_calls_unseen),
+		  .reason = "calls of functions from too many places" },
 		{ .count = atomic_load(&slot->n_not_followed),
 		  .reason = "programs started behind a seccomp filter that would kill us" },
 	};

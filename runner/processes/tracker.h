@@ -19,6 +19,7 @@
 struct run_file; /* run.h */
 struct live_totals;
 struct entry;
+struct run_functions;
 struct watches;
 struct samples;
 
@@ -38,6 +39,7 @@ struct tracker {
 	uint64_t pool_inode; /* of the pool in /proc/PID/maps; 0: not looked at yet */
 	bool no_alloc;
 	bool no_follow;
+	bool has_names; /* those of functions are stored */
 	bool has_new; /* images: tracker_look_at_new() */
 	bool has_task_records; /* perf tells of forks and execs */
 	uint64_t n_losses; /* events that were not recorded, so far */
@@ -55,6 +57,7 @@ struct tracker {
 	uint64_t n_signal_stops; /* images that use the signal themselves */
 	/* Called before an image is forgotten; may be NULL. */
 	void (*forget)(void *user, uint32_t process_id);
+	const struct run_functions *functions; /* that are to be regions; NULL: none */
 	struct entry *entry; /* the function of --start-after; NULL: none */
 	/* Called for each file whose code a process has mapped; may be NULL. */
 	void (*loaded)(void *files, const struct run_file *file);

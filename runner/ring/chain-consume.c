@@ -70,6 +70,9 @@ static void consume_event(struct drain *drain, struct chain *chain, const struct
 		event.old_address = shared->old_address;
 		event.old_size = shared->old_size;
 		event.detail = shared->detail;
+	} else if (event.op == TRACE_OP_NOTE) {
+		event.detail = event.size;
+		event.size = 0;
 	}
 	if (drain->is_muted || !begin_chain(drain, chain, NULL)) {
 		slot_of(drain, chain)->losses.n_refused++;
@@ -255,7 +258,7 @@ static const struct {
 	[TRACE_OP_ADVISE] = { 2, consume_event },
 	[TRACE_OP_PROTECT] = { 2, consume_event },
 	[TRACE_OP_LOCK] = { 2, consume_event },
-	[TRACE_OP_NOTE] = { 2, consume_event },
+	[TRACE_OP_NOTE] = { 1, consume_event },
 	[TRACE_OP_NODE] = { 1, consume_node },
 	[TRACE_OP_THREAD_START] = { 3, consume_thread_start },
 	[TRACE_OP_THREAD_END] = { 1, consume_thread_end },

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/text.h"
+
 #define MOST_BYTES 32u /* that all debug registers together can watch */
 
 __attribute__((format(printf, 3, 4))) static int refuse(char *message, size_t n_bytes,
@@ -18,16 +20,6 @@ __attribute__((format(printf, 3, 4))) static int refuse(char *message, size_t n_
 	vsnprintf(message, n_bytes, format, arguments);
 	va_end(arguments);
 	return -EINVAL;
-}
-
-/* The id of a name, as the program's side makes it: see trace_text. */
-static uint64_t id_of(const char *name)
-{
-	uint64_t id = UINT64_C(0xcbf29ce484222325);
-
-	for (; *name; name++)
-		id = (id ^ (uint8_t)*name) * UINT64_C(0x100000001b3);
-	return id ? id : 1;
 }
 
 /* The number that all of a text is; false: it is none. */
@@ -72,7 +64,7 @@ static void take_name(char *text, struct watch_target *target)
 		text = colon + 1;
 	}
 	snprintf(target->name, sizeof(target->name), "%s", text);
-	target->name_id = id_of(target->name);
+	target->name_id = text_name_id(target->name);
 }
 
 int watch_target_parse(const char *text, struct watch_target *ret_target, char *ret_message,

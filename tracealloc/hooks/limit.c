@@ -11,6 +11,7 @@
 #include "tracealloc/hooks/real.h"
 #include "tracealloc/limit.h"
 #include "tracealloc/sampler.h"
+#include "tracealloc/stack/thunk.h"
 #include "tracealloc/stack/unwind-walk.h"
 
 #define TA_REAL(name, type, params) TA_EXPORT type name params;
@@ -33,9 +34,10 @@ static struct space {
 	struct raised hard;
 } spaces[TA_LIMITS] = { { .resource = RLIMIT_AS }, { .resource = RLIMIT_DATA } };
 
+/* Thunks are code, and pages of the file. */
 static rlim_t private_bytes(void)
 {
-	return (rlim_t)(_end - __ehdr_start) + PRIVATE_BYTES;
+	return (rlim_t)(_end - __ehdr_start) + PRIVATE_BYTES - TA_THUNK_ROOM;
 }
 
 static rlim_t own_bytes(const struct space *space)
@@ -46,7 +48,8 @@ static rlim_t own_bytes(const struct space *space)
 		return private_bytes();
 	if (atomic_load(&ta_image.extra_chunks))
 		chunks += ta_image.n_chunks;
-	return ta_image.control->control_bytes + chunks * RING_CHUNK_BYTES + private_bytes();
+	return ta_image.control->control_bytes + chunks * RING_CHUNK_BYTES + private_bytes() +
+	       TA_THUNK_ROOM;
 }
 
 static rlim_t add(rlim_t limit, rlim_t by)
@@ -297,7 +300,7 @@ static bool make_room(struct space *space, rlim_t own)
 
 bool ta_limit_make_room(uint64_t pool_bytes)
 {
-	return make_room(&spaces[0], pool_bytes + private_bytes());
+	return make_room(&spaces[0], pool_bytes + private_bytes() + TA_THUNK_ROOM);
 }
 
 void ta_limit_make_private_room(void)

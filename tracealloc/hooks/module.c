@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
+#include "tracealloc/functions/functions.h"
 #include "tracealloc/hooks/hook.h"
 #include "tracealloc/hooks/real.h"
 #include "tracealloc/late.h"
@@ -60,6 +61,7 @@ TA_EXPORT void *dlsym(void *handle, const char *name)
 {
 	void *found, *ours;
 
+	ta_function_end_tail((uintptr_t *)ta_frame_word(TA_FRAME()));
 	if (!ta_real.dlsym)
 		find("dlsym", &ta_real.dlsym);
 	if (is_relative(handle))
@@ -74,6 +76,7 @@ TA_EXPORT void *dlvsym(void *handle, const char *name, const char *version)
 {
 	void *found, *ours;
 
+	ta_function_end_tail((uintptr_t *)ta_frame_word(TA_FRAME()));
 	if (!ta_real.dlvsym)
 		find("dlvsym", &ta_real.dlvsym);
 	if (!ta_real.dlvsym)
@@ -89,6 +92,7 @@ TA_EXPORT void *dlvsym(void *handle, const char *name, const char *version)
 /* What is in another namespace has a C library of its own. */
 TA_EXPORT void *dlmopen(Lmid_t namespace, const char *path, int mode)
 {
+	ta_function_end_tail((uintptr_t *)ta_frame_word(TA_FRAME()));
 	if (!ta_real.dlmopen)
 		find("dlmopen", &ta_real.dlmopen);
 	if (!ta_real.dlmopen)
@@ -101,6 +105,8 @@ TA_EXPORT void *dlmopen(Lmid_t namespace, const char *path, int mode)
 TA_EXPORT void __gmon_start__(void)
 {
 	if (atomic_load_explicit(&ta_state.word, memory_order_relaxed) != TA_OFF &&
-	    ta_image.control)
+	    ta_image.control) {
 		ta_rebind_library(__builtin_return_address(0));
+		ta_functions_loaded((uintptr_t)__builtin_return_address(0));
+	}
 }

@@ -12,6 +12,7 @@
 #include "tracealloc/arch/arch.h"
 #include "tracealloc/ring/record.h"
 #include "tracealloc/stack/stack-hash.h"
+#include "tracealloc/stack/thunk.h"
 #include "tracealloc/state.h"
 
 #ifndef MADV_WIPEONFORK
@@ -159,7 +160,7 @@ static uint32_t write_node(struct ta_thread *thread, uint32_t parent, uintptr_t 
 	if (!record)
 		return 0;
 	id = thread->next_id++;
-	record->pc = pc;
+	record->pc = ta_thunk_return(pc);
 	record->parent_id = parent;
 	ta_record_commit(&record->head, RING_HEAD(TRACE_OP_NODE, 0, 1, id));
 	return id;

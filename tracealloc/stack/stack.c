@@ -8,6 +8,7 @@
 #include "tracealloc/stack/cfi.h"
 #include "tracealloc/stack/module.h"
 #include "tracealloc/stack/stack-hash.h"
+#include "tracealloc/stack/thunk.h"
 #include "tracealloc/stack/unwind-rule.h"
 #include "tracealloc/state.h"
 
@@ -83,7 +84,7 @@ static bool step_out(const struct ta_thread *thread, const struct ta_cfi_rule *r
 static bool is_outermost(const struct ta_thread *thread, const struct ta_frame *frame)
 {
 	struct registers registers = {
-		.pc = frame->pc,
+		.pc = ta_thunk_return(frame->pc),
 		.rsp = frame->address + 2 * sizeof(uintptr_t),
 		.rbp = *(const uintptr_t *)frame->address,
 	};
@@ -108,7 +109,8 @@ static bool follows_call(const struct ta_module *module, uintptr_t pc)
 		uintptr_t start = module->code[i].start;
 
 		if (pc > start && pc <= module->code[i].end)
-			return ta_call_ends_at((const uint8_t *)pc,
+			return ta_thunk_follows_call(pc) ||
+			       ta_call_ends_at((const uint8_t *)pc,
 					       pc - start > 7 ? 7 : (unsigned)(pc - start));
 	}
 	return false;
@@ -116,12 +118,13 @@ static bool follows_call(const struct ta_module *module, uintptr_t pc)
 
 static enum pc_class work_out(const struct ta_thread *thread, const struct ta_frame *frame)
 {
-	const struct ta_module *module = ta_module_find(frame->pc - 1);
+	uintptr_t pc = ta_thunk_return(frame->pc);
+	const struct ta_module *module = ta_module_find(pc - 1);
 	struct ta_cfi_rule rule;
 
-	if (!module || !follows_call(module, frame->pc))
+	if (!module || !follows_call(module, pc))
 		return CLASS_NOT_A_CALL;
-	if (ta_cfi_find(module, frame->pc - 1, &rule) < 0)
+	if (ta_cfi_find(module, pc - 1, &rule) < 0)
 		return CLASS_NO_RULE;
 	if (rule.return_place == TA_CFI_UNDEFINED)
 		return CLASS_OUTERMOST;

@@ -1,4 +1,5 @@
 /* What of a stack, and of code that is in no module, can be read. */
+#include "tracealloc/stack/thunk.h"
 #include "tracealloc/stack/unwind-walk.h"
 
 #include <errno.h>
@@ -49,6 +50,7 @@ static bool is_generated_return(uintptr_t pc)
 
 bool ta_walk_is_return(uintptr_t pc)
 {
+	pc = ta_thunk_return(pc);
 	return ta_rule_is_return(pc) || is_generated_return(pc);
 }
 
@@ -72,7 +74,8 @@ bool ta_rule_follows_call(const struct ta_module *module, uintptr_t pc)
 
 	if (!ta_rule_find_code(module, pc, &start, &end))
 		return false;
-	return ta_call_ends_at((const uint8_t *)pc, pc - start > MAX_CALL_BYTES
+	return ta_thunk_follows_call(pc) ||
+	       ta_call_ends_at((const uint8_t *)pc, pc - start > MAX_CALL_BYTES
 							    ? MAX_CALL_BYTES
 							    : (unsigned)(pc - start));
 }
@@ -86,7 +89,9 @@ bool ta_rule_is_context_end(const struct ta_module *module, uintptr_t pc)
 
 bool ta_rule_is_return(uintptr_t pc)
 {
-	const struct ta_module *module = ta_module_find(pc - 1);
+	const struct ta_module *module;
 
+	pc = ta_thunk_return(pc);
+	module = ta_module_find(pc - 1);
 	return module && ta_rule_follows_call(module, pc);
 }

@@ -6,6 +6,7 @@
 #include "tracealloc/arch/arch.h"
 #include "tracealloc/stack/cfi.h"
 #include "tracealloc/stack/module.h"
+#include "tracealloc/stack/thunk.h"
 
 #define CALL_FRAME_BYTES 8
 
@@ -175,10 +176,12 @@ static bool is_trampoline(const struct ta_module *module, uintptr_t pc)
 
 struct ta_rule ta_rule_work_out(uintptr_t pc, bool is_exact)
 {
-	const struct ta_module *module = ta_module_find(pc - 1);
+	const struct ta_module *module;
 	bool is_call;
 	struct ta_cfi_rule cfi;
 
+	pc = ta_thunk_return(pc);
+	module = ta_module_find(pc - 1);
 	if (!module)
 		return (struct ta_rule){ .kind = TA_RULE_NONE };
 	if (!is_exact && is_trampoline(module, pc))

@@ -19,6 +19,7 @@ checks = whole.Checks()
 JUMP, SHORT, NOPS = "jump", "short jump", "nops"
 TOO_SHORT = "shorter than a jump"
 ENTERED = "code jumps to its first instructions"
+OPENS = "ends in dlopen, which asks who has called it"
 FIXED = "an instruction cannot be moved"
 # What victim-functions.S has: instructions, how, why not.
 FUNCTIONS = {
@@ -30,6 +31,8 @@ FUNCTIONS = {
     "loops_at_once": (5, "", ENTERED),
     "loops_behind_filling": (5, SHORT, ""),
     "loops_later": (5, JUMP, ""),
+    "loops_as_a_whole": (3, "", ENTERED),
+    "opens": (1, "", OPENS),
     "entered_from_afar": (9, "", ENTERED),
     "enters_another": (2, JUMP, ""),
     "named_in_data": (9, "", ENTERED),
@@ -160,9 +163,14 @@ def check_refusals(folder):
         outcome = dry_run(program=program)
         checks.that(outcome.status == 1 and text in outcome.messages,
                     f"{program}: {outcome.messages}")
-    outcome = whole.Outcome([MEMSIGHT, "record", "--function-include", "a", "--", VICTIM])
-    checks.that(outcome.status == 2 and "goes with --functions-dry-run" in outcome.messages,
-                f"no dry run: {outcome.messages}")
+    for status, options, text in (
+            (2, ("--no-alloc", "--function-include", "^plain$"), "that --no-alloc leaves out"),
+            (1, ("--function-include", "^one_byte$"), "shorter than a jump"),
+            (2, ("-p", str(os.getpid()), "--function-include", "a"), "that is started")):
+        command = [MEMSIGHT, "record", *options]
+        outcome = whole.Outcome(command if "-p" in options else [*command, "--", VICTIM])
+        checks.that(outcome.status == status and text in outcome.messages
+                    and outcome.messages.count("\n") == 1, f"{options}: {outcome.messages}")
 
 
 def check_files(folder):

@@ -63,6 +63,14 @@
 	jl 1b
 	ret
 	end loops_later
+	begin loops_as_a_whole
+	dec %edi
+	jnz loops_as_a_whole
+	ret
+	end loops_as_a_whole
+	begin opens
+	jmp dlopen@PLT
+	end opens
 	begin entered_from_afar
 	push %rbx
 inside:	push %rbp

@@ -200,11 +200,11 @@ START_TEST(a_program_says_hello_by_either_name_and_gets_a_file)
 	ck_assert_uint_eq(peer.uid, geteuid());
 
 	auto_close int memory = memfd_create("test", MFD_CLOEXEC);
-	ck_assert_int_eq(recording_answer(ours, &welcome, memory), 0);
+	ck_assert_int_eq(recording_answer(ours, &welcome, memory, -1), 0);
 	auto_close int taken = take_fd(program, &got);
 	ck_assert_int_ge(taken, 0);
 	ck_assert_uint_eq(got.pool_bytes, 4096);
-	ck_assert_int_eq(recording_answer(ours, &welcome, -1), 0);
+	ck_assert_int_eq(recording_answer(ours, &welcome, -1, -1), 0);
 	ck_assert_int_eq(take_fd(program, &got), -1);
 	recording_finish(&recording);
 }

@@ -1,0 +1,128 @@
+#include "analyze/functions/plan.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "analyze/functions/functions.h"
+#include "common/cleanup.h"
+#include "common/io.h"
+#include "common/text.h"
+#include "decode/x86/move-code.h"
+
+/* False: it is not to be, or cannot be after all. */
+static bool plan_one(struct found_function *found, struct plan_function *ret_function)
+{
+	struct code_function *code = &found->code;
+	uint64_t jump_bytes = code->way == CODE_WAY_SHORT_JUMP ? PLAN_SHORT_BYTES : PLAN_JUMP_BYTES;
+	struct plan_function function = {
+		.address = code->start + code->at,
+		.name_id = text_name_id(found->name),
+		.n_moved = code->n_moved_bytes,
+		.n_before = code->n_moved_bytes > jump_bytes ? code->n_moved_bytes
+							     : (uint8_t)jump_bytes,
+		.is_short = code->way == CODE_WAY_SHORT_JUMP,
+		.filling_back = code->at,
+	};
+
+	if (code->way == CODE_WAY_NONE)
+		return false;
+	memcpy(function.before, code->head, sizeof(code->head));
+	memcpy(function.filling, code->filling, sizeof(code->filling));
+	if (move_code(code->head, code->n_moved_bytes, function.address, &function) < 0) {
+		code->way = CODE_WAY_NONE;
+		code->why = CODE_WHY_FIXED;
+		return false;
+	}
+	*ret_function = function;
+	return true;
+}
+
+/* The file that the functions from here on are of; one that is gone matches none. */
+static void begin_file(struct plan_file *file, const char *path, uint32_t first)
+{
+	struct stat status = { 0 };
+
+	if (stat(path, &status) < 0)
+		status = (struct stat){ 0 };
+	*file = (struct plan_file){ status.st_dev, status.st_ino, first, 0 };
+}
+
+struct parts {
+	struct plan_head *head;
+	struct plan_file *files;
+	struct plan_function *functions;
+	size_t n_bytes;
+};
+
+static void fill(struct found_functions *found, struct functions_plan *plan, struct parts *parts)
+{
+	struct plan_head *head = parts->head;
+
+	head->magic = PLAN_MAGIC;
+	for (size_t i = 0; i < found->n; i++) {
+		struct found_function *item = &found->items[i];
+
+		if (i == 0 || item->file != item[-1].file)
+			begin_file(&parts->files[head->n_files++], item->file, (uint32_t)plan->n);
+		if (plan->n == PLAN_MAX_FUNCTIONS || !plan_one(item, &parts->functions[plan->n]))
+			continue;
+		plan->names[plan->n++] = item->name;
+		parts->files[head->n_files - 1].n++;
+	}
+	head->n_functions = (uint32_t)plan->n;
+	parts->n_bytes = (size_t)((uint8_t *)&parts->functions[plan->n] - (uint8_t *)head);
+}
+
+/* As a file that nobody can change any more. */
+static int seal(const struct parts *parts, struct functions_plan *plan)
+{
+	int fd = memfd_create("memsight-functions", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0)
+		return -errno;
+	plan->fd = fd;
+	plan->n_bytes = parts->n_bytes;
+	int r = io_write_all(fd, parts->head, parts->n_bytes);
+
+	if (r == 0 &&
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
+		r = -errno;
+	return r;
+}
+
+int functions_plan(struct found_functions *found, struct functions_plan *ret_plan)
+{
+	size_t files_bytes = found->n_files * sizeof(struct plan_file);
+	struct functions_plan plan = { .names = calloc(found->n + 1, sizeof(*plan.names)) };
+	struct parts parts;
+	int r = -ENOMEM;
+
+	auto_free uint8_t *bytes =
+		calloc(1, sizeof(*parts.head) + files_bytes + found->n * sizeof(*parts.functions));
+	if (bytes && plan.names) {
+		parts.head = (struct plan_head *)bytes;
+		parts.files = (struct plan_file *)(parts.head + 1);
+		parts.functions =
+			(struct plan_function *)(bytes + sizeof(*parts.head) + files_bytes);
+		fill(found, &plan, &parts);
+		r = seal(&parts, &plan);
+	}
+	if (r < 0)
+		functions_plan_finish(&plan);
+	else
+		*ret_plan = plan;
+	return r;
+}
+
+void functions_plan_finish(struct functions_plan *plan)
+{
+	if (plan->fd > 0)
+		close(plan->fd);
+	free(plan->names);
+	*plan = (struct functions_plan){ 0 };
+}

@@ -1,0 +1,21 @@
+#pragma once
+/* What programs are told of the functions that were found: see schemas/functions-plan.h. */
+#include <stddef.h>
+#include <stdint.h>
+
+struct found_functions;
+
+struct functions_plan {
+	int fd; /* the sealed file; 0: none */
+	size_t n_bytes;
+	const char **names; /* of its functions: those of the found ones */
+	size_t n;
+};
+
+/*
+ * Plan what can be instrumented of the functions; one whose code turns out not to be movable is
+ * marked so (CODE_WHY_FIXED). The found ones must outlive the plan. Returns 0 or a negative errno.
+ */
+int functions_plan(struct found_functions *found, struct functions_plan *ret_plan);
+void functions_plan_finish(struct functions_plan *plan); /* accepts a zeroed one */
+#define auto_functions_plan __attribute__((cleanup(functions_plan_finish)))

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Functions as regions, left in every way there is: each call is counted once, and what the program
+does is as without us. Arguments: memsight, victims."""
+import os
+import sys
+import tempfile
+
+import whole
+
+MEMSIGHT = os.path.abspath(sys.argv[1])
+VICTIMS = [os.path.abspath(path) for path in sys.argv[2:]]
+checks = whole.Checks()
+
+# Those whose frame is thrown away by what they call, each time or by every second or third call.
+LEFT = {"f_throws", "f_passes", "f_jumps", "f_raises", "f_handler", "f_ends_thread", "f_thread"}
+# Called by main's helpers alone: whatever was left before is no longer around them.
+OUTERMOST = ("f_after", "f_sets", "f_even", "f_coroutine")
+
+
+def counts_of(output):
+    return {line.split()[1]: int(line.split()[2])
+            for line in output.decode().splitlines() if line.startswith("count ")}
+
+
+def record(folder, victim, *options):
+    trace = os.path.join(folder, "calls.mst")
+    outcome = whole.Outcome([MEMSIGHT, "record", "--quiet", "--force", "-o", trace,
+                             "--function-include", "^f_", *options, "--", victim])
+    database = os.path.join(folder, "calls.db")
+    if os.path.exists(database):
+        os.unlink(database)
+    whole.run([MEMSIGHT, "analyze", "-o", database, trace])
+    return outcome, whole.Database(database)
+
+
+def check_calls(folder, victim, *options):
+    """Trips are the calls that the program has counted itself."""
+    plain = whole.Outcome([victim])
+    outcome, database = record(folder, victim, *options)
+    name = f"{os.path.basename(victim)} {options}"
+    for difference in outcome.differs_from(plain):
+        checks.that(False, f"{name}: {difference}")
+    expected = counts_of(plain.stdout)
+    found = dict(database.ask("SELECT name, sum(n_trips) FROM region_total GROUP BY name"))
+    for function, n in expected.items():
+        checks.that(found.get(function, 0) == n,
+                    f"{name}: {function}: {found.get(function)} trips, {n} calls")
+    checks.that(len(found) == len(expected), f"{name}: {set(found) - set(expected)}")
+    check_depth(name, database)
+    checks.that(not any(source in ("tracealloc", "functions", "memsight.h")
+                        for source, _ in database.losses()), f"{name}: {database.losses()}")
+    return database
+
+
+def check_depth(name, database):
+    """What an exception, longjmp or pthread_exit has left is over, and nothing else is."""
+    left = dict(database.ask("SELECT name, sum(n_left_open) FROM region_total GROUP BY name"))
+    for function, n in left.items():
+        checks.that(n == 0 or function in LEFT, f"{name}: {n} calls of {function} were left open")
+    checks.that(left["f_jumps"] == 1000 and left["f_throws"] == 400 and left["f_passes"] == 400,
+                f"{name}: left {left}")
+    for function in OUTERMOST:
+        around = database.ask("SELECT around.name FROM region_total AS part JOIN region_total AS"
+                              " around ON around.id = part.parent_id WHERE part.name = ?",
+                              function)
+        checks.that(not around, f"{name}: {function} is called by {around}")
+    wrong = database.ask("SELECT name, all_ns, own_ns FROM region_total WHERE own_ns > all_ns OR"
+                         " own_ns < 0")
+    checks.that(not wrong, f"{name}: {wrong}")
+
+
+def check_stacks(name, database):
+    """A call stack shows the program's return addresses, none of ours."""
+    ours = database.one("SELECT count(*) FROM stack JOIN frame ON frame.id = frame_id"
+                        " WHERE (path LIKE '%libtracealloc%' AND function <> 'backtrace')"
+                        " OR path = ''")
+    checks.that(ours == 0, f"{name}: {ours} frames of ours")
+    stacks = database.one("SELECT count(*) FROM allocation WHERE stack_id = 0")
+    checks.that(stacks == 0, f"{name}: {stacks} blocks without a call stack")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        for victim in VICTIMS:
+            database = check_calls(folder, victim)
+            check_stacks(victim, database)
+        check_calls(folder, VICTIMS[-1], "--stacks", "fp")
+        check_calls(folder, VICTIMS[-1], "--stacks", "none")
+    checks.end()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+#pragma once
+/*
+ * Functions that the recorder has chosen are entered and left through us. Their first instructions
+ * are a jump to a place near their file, which calls us and then runs them. There the return
+ * address of the call is replaced by that of a thunk (stack/thunk.h), which calls us at the return
+ * and leads to where the call would have returned to. A function that ends by jumping to another
+ * one leaves a thunk as return address for that: the first one is over then.
+ */
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A function of the plan, of this image. */
+struct ta_function {
+	uint64_t name_id;
+	_Atomic uint32_t last; /* its thunk of the last call */
+	uint32_t entry; /* offset of the code that its jump leads to, in its file's; 0: none */
+};
+
+/*
+ * Code that a jump leads to has, in front of 6 bytes of a call of this stub, the address of its
+ * struct ta_function. The stub returns with all registers as they were.
+ */
+extern const char ta_function_enter_stub[] __attribute__((visibility("hidden")));
+
+/* Before the first function is changed. False: there is no memory. */
+bool ta_function_begin(void);
+
+/*
+ * When a function that is recorded ends by jumping to us, it is over, and the return address
+ * becomes what it was: for those that look at who has called them. slot: where it lies.
+ */
+void ta_function_end_tail(uintptr_t *slot);
+
+/*
+ * Obey the plan that came with the welcome (ta_image.plan, schemas/functions-plan.h), and change
+ * what is loaded. Once in an image, before main. What cannot be done is counted.
+ */
+void ta_functions_begin(void);
+
+/* A library was loaded, and none of its code runs yet: change it too. pc lies in its code. */
+void ta_functions_loaded(uintptr_t pc);
+
+/* Is any function changed? */
+bool ta_functions_are_on(void);

@@ -1,0 +1,360 @@
+/* Changes the code of functions that are chosen, as the plan says: see functions.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "schemas/functions-plan.h"
+#include "tracealloc/functions/functions.h"
+#include "tracealloc/stack/module.h"
+#include "tracealloc/stack/thunk.h"
+#include "tracealloc/state.h"
+
+#if defined(__x86_64__)
+#define STEP_BYTES	 UINT64_C(0x10000) /* mmap_min_addr is a multiple of it, too */
+#define REACH_BYTES	 (UINT64_C(1) << 30) /* of jmp rel32 are 2 GiB */
+#define FAR_BYTES	 (UINT64_C(1500) << 20) /* behind a file: room for its heap is left */
+#define FIXED_NO_REPLACE 0x100000 /* MAP_FIXED_NOREPLACE, Linux 4.17; before: a mere wish */
+#define AREA_HEAD_BYTES	 16u /* the address of the stub */
+#define SLOT_HEAD_BYTES	 14u /* the function's address, a call of the stub */
+#define SHSTK_STATUS	 0x5005 /* ARCH_SHSTK_STATUS, Linux 6.6 */
+
+static const struct plan_head *plan;
+static const struct plan_file *files;
+static const struct plan_function *planned;
+static struct ta_function *functions; /* of the same number as in the plan */
+static struct ta_place *placed; /* of files */
+
+static void refuse(uint32_t n)
+{
+	atomic_fetch_add_explicit(&ta_image.process->n_functions_refused, n, memory_order_relaxed);
+}
+
+/* The functions of the program may be instrumented themselves: none of them is called here. */
+static bool is_equal(const uint8_t *left, const uint8_t *right, uint32_t n)
+{
+	uint8_t difference = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		difference |= left[i] ^ right[i];
+	return difference == 0;
+}
+
+static void copy(uint8_t *to, const void *from, uint32_t n)
+{
+	__asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(n) : : "memory");
+}
+
+static bool put_near(uint8_t *at, uintptr_t behind, uintptr_t target)
+{
+	int64_t distance = (int64_t)(target - behind);
+	int32_t word = (int32_t)distance;
+
+	copy(at, &word, sizeof(word));
+	return distance == word;
+}
+
+/* ---- Where jumps lead to ---- */
+
+static uint32_t slot_bytes(const struct plan_function *function)
+{
+	return (SLOT_HEAD_BYTES + function->n_code + 15u) & ~15u;
+}
+
+static uint8_t *try_map(uint64_t at, size_t n_bytes)
+{
+	long found = ta_syscall(SYS_mmap, (long)at, (long)n_bytes, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS | FIXED_NO_REPLACE, -1, 0);
+
+	if (found == (long)at)
+		return (uint8_t *)found;
+	if (found > 0)
+		ta_syscall(SYS_munmap, found, (long)n_bytes, 0, 0, 0, 0);
+	return NULL;
+}
+
+/* Below the file, or far behind it. */
+static uint8_t *map_near(const struct ta_place *place, size_t n_bytes)
+{
+	uint64_t low = (place->start - n_bytes) & ~(STEP_BYTES - 1);
+	uint64_t high = ((place->end + STEP_BYTES) & ~(STEP_BYTES - 1)) + FAR_BYTES;
+	uint8_t *found = NULL;
+
+	if (place->end - place->start + n_bytes > REACH_BYTES / 4)
+		return NULL;
+	for (uint64_t by = 0; !found && by < REACH_BYTES && by + STEP_BYTES < low; by += STEP_BYTES)
+		found = try_map(low - by, n_bytes);
+	for (uint64_t by = 0; !found && by < REACH_BYTES / 4; by += 16 * STEP_BYTES)
+		found = try_map(high - by, n_bytes);
+	return found;
+}
+
+/* What a function's jump leads to. False: something is out of reach. */
+static bool fill_slot(const struct ta_place *place, uint32_t i, uint8_t *slot)
+{
+	const struct plan_function *function = &planned[i];
+	const struct ta_function *own = &functions[i];
+	uint8_t *code = slot + SLOT_HEAD_BYTES;
+	bool is_near = true;
+
+	copy(slot, &own, sizeof(own));
+	copy(slot + 8, (const uint8_t[]){ 0xff, 0x15 }, 2); /* call *stub(%rip) */
+	is_near &= put_near(slot + 10, (uintptr_t)code, (uintptr_t)place->area);
+	copy(code, function->code, function->n_code);
+	for (uint32_t k = 0; k < function->n_fixes && k < PLAN_MAX_FIXES; k++) {
+		const struct plan_fix *fix = &function->fixes[k];
+		uintptr_t target = place->bias + fix->target;
+
+		if (fix->kind == PLAN_FIX_ADDRESS)
+			copy(code + fix->at, &target, sizeof(target));
+		else
+			is_near &= put_near(code + fix->at, (uintptr_t)code + fix->behind, target);
+	}
+	return is_near;
+}
+
+static bool is_as_planned(const struct ta_place *place, const struct plan_function *function)
+{
+	const uint8_t *at = (const uint8_t *)(place->bias + function->address);
+
+	return is_equal(at, function->before, function->n_before) &&
+	       (!function->is_short || is_equal(at - function->filling_back - PLAN_JUMP_BYTES,
+						function->filling, PLAN_JUMP_BYTES));
+}
+
+/* Make the code that jumps lead to, for all functions of the file that are as they were. */
+static bool fill_area(struct ta_place *place, const struct plan_file *file)
+{
+	const char *stub = ta_function_enter_stub;
+	size_t n_bytes = AREA_HEAD_BYTES;
+	uint32_t at = AREA_HEAD_BYTES;
+
+	for (uint32_t i = file->first; i < file->first + file->n; i++)
+		n_bytes += slot_bytes(&planned[i]);
+	place->area_bytes = (n_bytes + TA_PAGE_BYTES - 1) & ~(size_t)(TA_PAGE_BYTES - 1);
+	place->area = map_near(place, place->area_bytes);
+	if (!place->area)
+		return false;
+	copy(place->area, &stub, sizeof(stub));
+	for (uint32_t i = file->first; i < file->first + file->n; i++) {
+		functions[i].name_id = planned[i].name_id;
+		functions[i].entry = 0;
+		if (!is_as_planned(place, &planned[i]) || !fill_slot(place, i, place->area + at))
+			continue;
+		functions[i].entry = at + 8;
+		at += slot_bytes(&planned[i]);
+	}
+	return ta_syscall(SYS_mprotect, (long)place->area, (long)place->area_bytes,
+			  PROT_READ | PROT_EXEC, 0, 0, 0) == 0;
+}
+
+static void drop_area(struct ta_place *place)
+{
+	if (place->area)
+		ta_syscall(SYS_munmap, (long)place->area, (long)place->area_bytes, 0, 0, 0, 0);
+	place->area = NULL;
+}
+
+/* ---- Jumps ---- */
+
+static bool write_jump(const struct ta_place *place, uint32_t i)
+{
+	const struct plan_function *function = &planned[i];
+	uint8_t *at = (uint8_t *)(place->bias + function->address), *jump = at;
+	uint8_t code[PLAN_JUMP_BYTES] = { 0xe9 };
+
+	if (function->is_short)
+		jump -= function->filling_back + PLAN_JUMP_BYTES;
+	if (!put_near(code + 1, (uintptr_t)jump + PLAN_JUMP_BYTES,
+		      (uintptr_t)place->area + functions[i].entry))
+		return false;
+	copy(jump, code, sizeof(code));
+	if (function->is_short)
+		copy(at, (const uint8_t[]){ 0xeb, (uint8_t)(jump - (at + PLAN_SHORT_BYTES)) },
+		     PLAN_SHORT_BYTES);
+	return true;
+}
+
+/* All executable segments of a file, of whole pages. False: one may not be changed. */
+static bool protect_code(const struct ta_module *module, long protection)
+{
+	uintptr_t mask = -(uintptr_t)ta_image.page_bytes;
+	bool is_done = true;
+
+	for (unsigned i = 0; i < TA_MODULE_RANGES && module->code[i].end; i++) {
+		uintptr_t start = module->code[i].start & mask;
+		uintptr_t end = (module->code[i].end + ta_image.page_bytes - 1) & mask;
+
+		is_done &= ta_syscall(SYS_mprotect, (long)start, (long)(end - start), protection, 0,
+				      0, 0) == 0;
+	}
+	return is_done;
+}
+
+static void patch(const struct ta_module *module, const struct plan_file *file,
+		  struct ta_place *place)
+{
+	uint32_t n_refused = 0;
+
+	if (place->area && place->bias != module->bias)
+		drop_area(place);
+	place->bias = module->bias;
+	place->start = module->start;
+	place->end = module->end;
+	place->planned = &planned[file->first];
+	place->n = file->n;
+	if (!place->area && !fill_area(place, file)) {
+		drop_area(place);
+		refuse(file->n);
+		return;
+	}
+	/* The loader maps code so that it can be read and run, and nothing else. */
+	if (!protect_code(module, PROT_READ | PROT_WRITE | PROT_EXEC)) {
+		protect_code(module, PROT_READ | PROT_EXEC);
+		refuse(file->n);
+		return;
+	}
+	atomic_store(&place->is_there, true);
+	for (uint32_t i = file->first; i < file->first + file->n; i++) {
+		if (functions[i].entry && is_as_planned(place, &planned[i]) && write_jump(place, i))
+			continue;
+		functions[i].entry = 0;
+		n_refused++;
+	}
+	protect_code(module, PROT_READ | PROT_EXEC);
+	refuse(n_refused);
+}
+
+/* ---- Which files ---- */
+
+static const struct plan_file *file_of(const struct ta_module *module)
+{
+	static const char program[] = "/proc/self/exe";
+	const char *path = module == ta_module_at(0) ? program : module->path;
+	struct stat status = { 0 };
+
+	if (!path || path[0] != '/' ||
+	    ta_syscall(SYS_newfstatat, AT_FDCWD, (long)path, (long)&status, 0, 0, 0) < 0)
+		return NULL;
+	for (uint32_t i = 0; i < plan->n_files; i++)
+		if (files[i].inode == status.st_ino && files[i].device == status.st_dev)
+			return &files[i];
+	return NULL;
+}
+
+/* Is everything in it what its size promises? It is used without further checks. */
+static bool is_sound(const struct plan_head *head, size_t n_bytes)
+{
+	uint32_t next = 0;
+
+	if (n_bytes < sizeof(*head) || head->magic != PLAN_MAGIC ||
+	    head->n_functions > PLAN_MAX_FUNCTIONS || head->n_files > head->n_functions + 1024 ||
+	    n_bytes < sizeof(*head) + head->n_files * sizeof(*files) +
+			      head->n_functions * sizeof(*planned))
+		return false;
+	for (uint32_t i = 0; i < head->n_files; i++) {
+		const struct plan_file *file = (const struct plan_file *)(head + 1) + i;
+
+		if (file->first != next || file->n > head->n_functions - next)
+			return false;
+		next += file->n;
+	}
+	return true;
+}
+
+/* Each has a folder there. */
+static bool is_alone(void)
+{
+	struct stat status = { 0 };
+
+	return ta_syscall(SYS_newfstatat, AT_FDCWD, (long)"/proc/self/task", (long)&status, 0, 0,
+			  0) == 0 &&
+	       status.st_nlink == 3;
+}
+
+static bool has_shadow_stack(void)
+{
+	uint64_t features = 0;
+
+	return ta_syscall(SYS_arch_prctl, SHSTK_STATUS, (long)&features, 0, 0, 0, 0) == 0 &&
+	       features & 1;
+}
+
+void ta_functions_begin(void)
+{
+	const struct plan_head *head = ta_image.plan;
+	struct ta_module *module;
+	long memory;
+
+	if (!head || !is_sound(head, ta_image.plan_bytes))
+		return;
+	memory = ta_map_private(head->n_functions * sizeof(*functions) +
+				head->n_files * sizeof(*placed));
+	if (memory < 0 || has_shadow_stack() || !is_alone() || !ta_function_begin()) {
+		refuse(head->n_functions);
+		return;
+	}
+	files = (const struct plan_file *)(head + 1);
+	planned = (const struct plan_function *)(files + head->n_files);
+	placed = (struct ta_place *)memory;
+	functions = (struct ta_function *)(placed + head->n_files);
+	plan = head;
+	ta_places = (struct ta_places){ placed, head->n_files };
+	for (uint32_t i = 0; (module = ta_module_at(i)); i++) {
+		const struct plan_file *file = file_of(module);
+
+		if (file && !atomic_load(&placed[file - files].is_there))
+			patch(module, file, &placed[file - files]);
+	}
+}
+
+static bool is_still_loaded(const struct ta_place *place, const struct plan_file *file)
+{
+	const struct ta_module *module = ta_module_find(place->bias + planned[file->first].address);
+
+	return module && module->bias == place->bias && file_of(module) == file;
+}
+
+void ta_functions_loaded(uintptr_t pc)
+{
+	const struct ta_module *module = plan ? ta_module_find(pc) : NULL;
+	const struct plan_file *file = module ? file_of(module) : NULL;
+	struct ta_place *place = file ? &placed[file - files] : NULL;
+	const struct plan_function *first = file ? &planned[file->first] : NULL;
+
+	if (!file || file->n == 0)
+		return;
+	if (place->area && place->bias != module->bias && is_still_loaded(place, file)) {
+		refuse(file->n); /* it is there twice: dlmopen */
+		return;
+	}
+	/* Loaded at the start, and changed then: this is its own start. */
+	for (uint32_t i = 0; i < file->n; i++)
+		if (place->bias == module->bias && functions[file->first + i].entry &&
+		    !is_as_planned(place, &first[i]))
+			return;
+	patch(module, file, place);
+}
+
+bool ta_functions_are_on(void)
+{
+	return plan != NULL;
+}
+
+#else
+/* No recorder has a plan for it. */
+void ta_functions_begin(void)
+{
+}
+
+void ta_functions_loaded(uintptr_t pc)
+{
+	(void)pc;
+}
+
+bool ta_functions_are_on(void)
+{
+	return false;
+}
+#endif

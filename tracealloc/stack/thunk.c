@@ -1,0 +1,100 @@
+#include "tracealloc/stack/thunk.h"
+
+#include <sys/mman.h>
+
+#include "schemas/functions-plan.h"
+#include "tracealloc/arch/arch.h"
+
+struct ta_places ta_places;
+
+#if defined(__x86_64__)
+/*
+ * A caller finds a thunk T as a return address, asks for the rule at T - 1 (hence the room before
+ * the first one), and gets: the frame is empty; the return address, less one, as that of an
+ * interrupted instruction is looked up as it is, stands at (rip & -16) + 16 * TA_MAX_THUNKS. DWARF
+ * 5 sections 2.5 and 6.4.2.3 (DW_CFA_val_expression); augmentation "S". Each thunk has a jump of
+ * its own, which the processor can foresee. What stands beside them is put over the pages behind
+ * when it is needed: nobody else pays for it.
+ */
+__asm__(".section .text.zz_thunks,\"ax\",@progbits\n"
+	".p2align 12\n"
+	".hidden ta_thunks\n"
+	".globl ta_thunks\n"
+	".hidden ta_thunk_data\n"
+	".globl ta_thunk_data\n"
+	".cfi_startproc\n"
+	".cfi_signal_frame\n"
+	".cfi_def_cfa %rsp, 0\n"
+	/* breg16 0, const1s -16, and, plus_uconst 0x100000, deref, lit1, minus */
+	".cfi_escape 0x16, 16, 12, 0x80, 0, 0x09, 0xf0, 0x1a, 0x23, 0x80, 0x80, 0x40, 0x06, 0x31, "
+	"0x1c\n"
+	"	.skip 4096, 0xcc\n"
+	"ta_thunks:\n"
+	".rept 65536\n"
+	"	call *ta_thunk_leave(%rip)\n"
+	"	jmp *0xffff4(%rip)\n"
+	"	.skip 4, 0xcc\n"
+	".endr\n"
+	".cfi_endproc\n"
+	"ta_thunk_data:\n"
+	"	.skip 0x100000\n"
+	".previous\n");
+_Static_assert(TA_THUNK_BYTES *TA_MAX_THUNKS == 0x100000, "as above");
+_Static_assert(sizeof(struct ta_thunk_data) == TA_THUNK_BYTES, "one beside each");
+
+__attribute__((used, visibility("hidden"))) const char *ta_thunk_leave;
+static _Atomic uint32_t n_thunks = 1; /* that are taken; none has the number 0 */
+
+bool ta_thunk_begin(const char *leave)
+{
+	size_t n_bytes = TA_THUNK_BYTES * TA_MAX_THUNKS;
+	long memory =
+		ta_syscall(SYS_mmap, (long)ta_thunk_data, (long)n_bytes, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+
+	ta_thunk_leave = leave;
+	return memory == (long)ta_thunk_data;
+}
+
+uint32_t ta_thunk_take(struct ta_function *function, uintptr_t to)
+{
+	uint32_t number = atomic_load(&n_thunks);
+
+	do {
+		if (number >= TA_MAX_THUNKS)
+			return 0;
+	} while (!atomic_compare_exchange_weak(&n_thunks, &number, number + 1));
+	ta_thunk_data[number] = (struct ta_thunk_data){ to, function };
+	return number;
+}
+#endif
+
+static bool is_moved_call(const struct ta_place *place, uintptr_t pc)
+{
+	uint32_t low = 0, high = place->n;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (place->bias + place->planned[middle].address < pc)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == 0)
+		return false;
+	const struct plan_function *function = &place->planned[low - 1];
+
+	return function->ends_in_call && place->bias + function->address + function->n_moved == pc;
+}
+
+bool ta_thunk_follows_call(uintptr_t pc)
+{
+	for (uint32_t i = 0; i < ta_places.n; i++) {
+		const struct ta_place *place = &ta_places.items[i];
+
+		if (atomic_load(&place->is_there) && pc > place->start && pc <= place->end)
+			return is_moved_call(place, pc);
+	}
+	return false;
+}
