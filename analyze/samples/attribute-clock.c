@@ -7,23 +7,7 @@
 #include <string.h>
 
 #include "analyze/samples/samples-internal.h"
-
-bool sample_take_registers(const struct pmu_sample *sample, struct decode_sample *ret)
-{
-	if (!pmu_sample_is_x86(sample))
-		return false;
-	if (sample->regs_mask == DECODE_REGS_MASK) {
-		memcpy(ret->regs, sample->regs, sizeof(ret->regs));
-		return true;
-	}
-	for (unsigned bit = 0, i = 0; i < DECODE_N_REGS; bit++) {
-		if (!(DECODE_REGS_MASK >> bit & 1))
-			continue;
-		if (!pmu_sample_register(sample, bit, &ret->regs[i++]))
-			return false;
-	}
-	return true;
-}
+#include "decode/hardware/sample-input.h"
 
 /* The decoder's view of a sample; ip: that of the user's code. */
 static bool fill_input(struct samples *samples, const struct pmu_sample *sample,
@@ -32,21 +16,13 @@ static bool fill_input(struct samples *samples, const struct pmu_sample *sample,
 	const struct pending_sample *item = samples->item;
 	const struct task_thread *thread = tasks_thread(samples->context.tasks, item->thread);
 
-	*ret_input = (struct decode_sample){
-		.fs_base = thread ? thread->fs_base : 0,
-		.stack = sample->stack,
-		.stack_bytes = sample->stack_bytes > DECODE_STACK_BYTES
-				       ? DECODE_STACK_BYTES
-				       : (uint32_t)sample->stack_bytes,
-		.below = pmu_sample_below(sample),
-		.below_bytes = pmu_sample_below_bytes(sample),
-		.process = item->space,
-		.time = (uint64_t)item->time_ns,
-	};
-	if (!samples->decoder || !sample_take_registers(sample, ret_input))
-		return false;
+	bool has_registers = decode_take_sample(sample, ret_input);
+
 	ret_input->ip = ret_input->regs[DECODE_IP];
-	return true;
+	ret_input->fs_base = thread ? thread->fs_base : 0;
+	ret_input->process = item->space;
+	ret_input->time = (uint64_t)item->time_ns;
+	return samples->decoder && has_registers;
 }
 
 /* Who is accessed where, for those whose operand cannot be resolved. */

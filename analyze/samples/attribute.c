@@ -4,6 +4,7 @@
 
 #include "analyze/samples/callchain.h"
 #include "analyze/samples/samples-internal.h"
+#include "decode/hardware/sample-input.h"
 
 /* Shares are floats in decode/: what is missing below this is rounding. */
 #define SHARE_EPSILON 1e-4
@@ -99,7 +100,7 @@ static int add_watched(struct samples *samples, const struct pmu_sample *sample,
 	const struct decode_trap trap = {
 		.memory = &memory,
 		.sample = &input,
-		.has_registers = sample_take_registers(sample, &input),
+		.has_registers = decode_take_registers(sample, &input),
 		.address = watch_entry_address(entry),
 		.n_bytes = watch_entry_bytes(entry),
 	};

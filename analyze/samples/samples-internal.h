@@ -141,9 +141,6 @@ int sample_begin(struct samples *samples, struct sample_source *source,
 		 const struct sample_location *place, int64_t time_ns);
 int sample_end(struct samples *samples);
 
-/* The sampled registers in the decoder's order. False: there are none of 64-bit code. */
-bool sample_take_registers(const struct pmu_sample *sample, struct decode_sample *ret);
-
 /* Write an item whose owners are all known. 0 or a negative errno. */
 int sample_finish_item(struct samples *samples, const struct pending_sample *item);
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "decode/decode.h"
+#include "decode/hardware/sample-input.h"
 #include "runner/sampling/data-pages.h"
 #include "runner/sampling/fixed-pages.h"
 #include "runner/sampling/load-plan.h"
@@ -250,19 +250,6 @@ static size_t read_data(void *user, uint32_t process, uint64_t address, uint64_t
 }
 
 /* ---- Samples ---- */
-
-static bool take_registers(const struct pmu_sample *sample, struct decode_sample *ret_input)
-{
-	unsigned n = 0;
-
-	if (!pmu_sample_is_x86(sample))
-		return false;
-	for (unsigned bit = 0; n < DECODE_N_REGS; bit++)
-		if ((DECODE_REGS_MASK >> bit & 1) &&
-		    !pmu_sample_register(sample, bit, &ret_input->regs[n++]))
-			return false;
-	return true;
-}
 
 static void begin_held(struct run_data *data)
 {
@@ -660,22 +647,14 @@ int run_data_sample(struct run_data *data, const struct pmu_record *record,
 {
 	const struct pmu_sample *sample = &record->sample;
 	struct tried *tried = find_tried(data, image->id, sample->ip);
-	struct decode_sample input = {
-		.ip = sample->ip,
-		.fs_base = image_fs_base(image, record->origin.tid),
-		.stack = sample->stack,
-		.stack_bytes = sample->stack_bytes > DECODE_STACK_BYTES
-				       ? DECODE_STACK_BYTES
-				       : (uint32_t)sample->stack_bytes,
-		.below = pmu_sample_below(sample),
-		.below_bytes = pmu_sample_below_bytes(sample),
-		.process = image->id,
-		.time = record->origin.time_ns,
-	};
+	struct decode_sample input;
 
 	if (record->is_kernel || image->pid == data->forbidden_pid || !is_wanted(data, tried) ||
-	    !take_registers(sample, &input))
+	    !decode_take_sample(sample, &input))
 		return 0;
+	input.fs_base = image_fs_base(image, record->origin.tid);
+	input.process = image->id;
+	input.time = record->origin.time_ns;
 	data->image = image;
 	data->sample = &input;
 	int r = look(data, tried);

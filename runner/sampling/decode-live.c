@@ -8,7 +8,7 @@
 #include <sys/uio.h>
 
 #include "common/array.h"
-#include "decode/decode.h"
+#include "decode/hardware/sample-input.h"
 #include "runner/sampling/code-maps.h"
 #include "runner/sampling/code-spans.h"
 #include "runner/sampling/mapped-file.h"
@@ -175,42 +175,19 @@ struct samples_private *samples_private_destroy(struct samples_private *private_
 	return NULL;
 }
 
-/* perf's registers in the decoder's order: both go by the bits of DECODE_REGS_MASK. */
-static bool take_registers(const struct pmu_sample *sample, struct decode_sample *ret_input)
-{
-	unsigned n = 0;
-
-	if (!pmu_sample_is_x86(sample))
-		return false;
-	for (unsigned bit = 0; n < DECODE_N_REGS; bit++) {
-		if ((DECODE_REGS_MASK >> bit & 1) &&
-		    !pmu_sample_register(sample, bit, &ret_input->regs[n++]))
-			return false;
-	}
-	return true;
-}
-
 static bool decode(struct samples_private *private_samples, const struct pmu_record *record,
 		   const struct image *image, struct decode_charge *ret_charge)
 {
 	const struct pmu_sample *sample = &record->sample;
-	struct decode_sample input = {
-		.ip = sample->ip,
-		.fs_base = image ? image_fs_base(image, record->origin.tid) : 0,
-		.stack = sample->stack,
-		.stack_bytes = sample->stack_bytes > DECODE_STACK_BYTES
-				       ? DECODE_STACK_BYTES
-				       : (uint32_t)sample->stack_bytes,
-		.below = pmu_sample_below(sample),
-		.below_bytes = pmu_sample_below_bytes(sample),
-		.process = image ? image->id : 0,
-		.time = record->origin.time_ns,
-	};
+	struct decode_sample input;
+	bool has_registers = decode_take_sample(sample, &input);
 
+	input.fs_base = image ? image_fs_base(image, record->origin.tid) : 0;
+	input.process = image ? image->id : 0;
+	input.time = record->origin.time_ns;
 	private_samples->pid = image ? image->pid : 0;
-	if (!take_registers(sample, &input) ||
-	    decode_window(private_samples->decoder, &input, DECODE_MAX_INSTRUCTIONS,
-			  &private_samples->window) < 0)
+	if (!has_registers || decode_window(private_samples->decoder, &input,
+					    DECODE_MAX_INSTRUCTIONS, &private_samples->window) < 0)
 		return false;
 	decode_charge(&private_samples->window, ret_charge);
 	return true;

@@ -17,7 +17,7 @@ MAY_INCLUDE = {
     "pmu/sources": "common perf pmu pmu/catalogue",
     "decode": "decode/x86",
     "decode/x86": "decode",
-    "decode/hardware": "perf",
+    "decode/hardware": "perf decode",
     "runner": "common trace pmu runner/*",
     "runner/attach": "common runner/processes",
     "runner/control": "common",
@@ -28,8 +28,8 @@ MAY_INCLUDE = {
     "runner/processes": "common trace perf pmu runner runner/attach runner/control runner/ring "
                         "runner/sampling runner/watch",
     "runner/ring": "common trace",
-    "runner/sampling": "common trace perf pmu pmu/sources decode runner runner/processes "
-                       "runner/watch",
+    "runner/sampling": "common trace perf pmu pmu/sources decode decode/hardware runner "
+                       "runner/processes runner/watch",
     "runner/watch": "common trace perf pmu pmu/sources runner runner/processes runner/ring "
                     "runner/sampling",
     "series": "common runner runner/host",
