@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What a call of an empty function costs its thread: plain, by memsight, with hooks of
--finstrument-functions that only count, and by uftrace where it is installed.
+-finstrument-functions that count or take times, and by uftrace where it is installed.
 
 bench-functions.py MEMSIGHT SOURCE [ROUNDS]: SOURCE is function-calls.c. Prints ns a call above the
 plain program's: the least and the median of the rounds, which take turns."""
@@ -36,6 +36,8 @@ def main():
             "memsight, not stored": [*record, "--sink", "null", "--", plain],
             "-finstrument-functions, counted": [compiled(folder, "counted", "-DCOUNTED",
                                                          "-finstrument-functions")],
+            "-finstrument-functions, timed": [compiled(folder, "timed", "-DCOUNTED", "-DTIMED",
+                                                       "-finstrument-functions")],
         }
         if shutil.which("uftrace"):
             ways["uftrace"] = ["uftrace", "record", "--no-pager", "-d", "uftrace.data",

@@ -4,32 +4,13 @@
 #include <time.h>
 
 #define N_CALLS 1000000
-#define OWN	__attribute__((no_instrument_function))
+#define OWN	__attribute__((noinline, no_instrument_function))
 
 /* As long as a jump. */
 __attribute__((noipa)) long f_empty(long n)
 {
 	return n + 1;
 }
-
-#ifdef COUNTED
-/* The least that hooks of -finstrument-functions can do. */
-static volatile unsigned long n_entered, n_left;
-
-OWN void __cyg_profile_func_enter(void *function, void *caller)
-{
-	(void)function;
-	(void)caller;
-	n_entered++;
-}
-
-OWN void __cyg_profile_func_exit(void *function, void *caller)
-{
-	(void)function;
-	(void)caller;
-	n_left++;
-}
-#endif
 
 static OWN double cpu_ns(void)
 {
@@ -38,6 +19,38 @@ static OWN double cpu_ns(void)
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
 	return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
 }
+
+#ifdef COUNTED
+/* What hooks of -finstrument-functions do at least; TIMED: with times, as timemory's. */
+static volatile unsigned long n_entered, n_left;
+static volatile double spent_ns;
+
+OWN void __cyg_profile_func_enter(void *function, void *caller)
+{
+	(void)function;
+	(void)caller;
+	n_entered++;
+#ifdef TIMED
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	spent_ns -= (double)now.tv_nsec;
+#endif
+}
+
+OWN void __cyg_profile_func_exit(void *function, void *caller)
+{
+	(void)function;
+	(void)caller;
+	n_left++;
+#ifdef TIMED
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	spent_ns += (double)now.tv_nsec;
+#endif
+}
+#endif
 
 OWN int main(void)
 {

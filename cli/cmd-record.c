@@ -317,8 +317,9 @@ static void say_summary(const struct run_summary *summary, const struct run_opti
 	const char *before_faults = summary->has_faults ? ", " : "";
 
 	untraced_text(summary, untraced, sizeof(untraced));
-	snprintf(recorded, sizeof(recorded), "%s, %s allocation events", untraced,
-		 grouped(summary->n_events, events));
+	snprintf(recorded, sizeof(recorded), "%s, %s %s", untraced,
+		 grouped(summary->n_events, events),
+		 run->functions ? "events of blocks and calls" : "allocation events");
 	cmd_warn("%.1f s, %u process%s%s, %s samples%s%s%s, %s "
 		 "lost; %s of trace",
 		 (double)summary->wall_ns / 1e9, summary->n_processes,

@@ -19,6 +19,7 @@
 #include "runner/processes/image-proc.h"
 #include "runner/run-command.h"
 #include "schemas/recording.h"
+#include "schemas/ring.h"
 
 #define MAX_NAMED 3 /* names of a list that are in no file */
 
@@ -53,6 +54,10 @@ int functions_check(const struct option_set *options, bool *ret_is_chosen)
 			return cmd_usage(
 				"record: --%s needs the library that --no-alloc leaves out",
 				option_row(ids[i])->name);
+		if (option_origin(options, OPTION_EVENTS) > OPTION_FROM_DEFAULT &&
+		    !(option_words(options, OPTION_EVENTS) & RING_EVENTS_REGIONS))
+			return cmd_usage("record: --%s needs `regions' among --events",
+					 option_row(ids[i])->name);
 		*ret_is_chosen = true;
 	}
 	if (option_origin(options, OPTION_FUNCTIONS_FORMAT) > OPTION_FROM_DEFAULT)

@@ -68,6 +68,7 @@ extern const char report_totals_sql[]; /* NULL: not recorded */
 extern const char report_list_sql[];
 extern const char report_processes_sql[];
 extern const char report_regions_sql[];
+extern const char report_functions_sql[];
 extern const char report_components_sql[];
 extern const char report_components_foot_sql[];
 extern const char report_losses_sql[];

@@ -35,8 +35,16 @@ const char report_processes_sql[] =
 	" id LIMIT :limit";
 /* clang-format on */
 
-/* Trips, and then what is in a region with those inside it; own: without them. */
 /* clang-format off */
+#define REGION_COLUMNS \
+	" SELECT n_trips AS trips, n_left_open AS \"left open\", all_ns AS time, own_ns AS own," \
+	SHARE_OF("all_time_ns", "CPU time", "low", "high") \
+	SHARE_OF("own_time_ns", "own CPU", "own low", "own high") " " \
+	REPORT_SQL_BLOCKS("all_blocks") " AS blocks, " REPORT_SQL_BLOCKS("all_bytes") " AS bytes," \
+	" " REPORT_SQL_BLOCKS("own_bytes") " AS \"own bytes\"," \
+	" " REPORT_SQL_FAULTS("all_faults") " AS faults,"
+
+/* Trips, and then what is in a region with those inside it; own: without them. */
 const char report_regions_sql[] =
 	"WITH RECURSIVE path(id, text, place) AS ("
 	"  SELECT id, name, printf('%08d', id) FROM region_total WHERE run_id = :run"
@@ -44,15 +52,29 @@ const char report_regions_sql[] =
 	"  UNION ALL SELECT part.id, path.text || ' / ' || part.name,"
 	"  path.place || printf('%08d', part.id)"
 	"  FROM path JOIN region_total AS part ON part.run_id = :run AND part.parent_id ="
-	" path.id)," WHOLE
-	" SELECT n_trips AS trips, n_left_open AS \"left open\", all_ns AS time, own_ns AS own,"
-	SHARE_OF("all_time_ns", "CPU time", "low", "high")
-	SHARE_OF("own_time_ns", "own CPU", "own low", "own high") " "
-	REPORT_SQL_BLOCKS("all_blocks") " AS blocks, " REPORT_SQL_BLOCKS("all_bytes") " AS bytes,"
-	" " REPORT_SQL_BLOCKS("own_bytes") " AS \"own bytes\","
-	" " REPORT_SQL_FAULTS("all_faults") " AS faults, path.text AS region"
+	" path.id)," WHOLE REGION_COLUMNS " path.text AS region"
 	" FROM whole, region_total JOIN path USING (id) WHERE run_id = :run ORDER BY place LIMIT"
 	" :limit";
+
+/*
+ * By name, wherever it stands in a path. What is in a path with all that is inside counts where no
+ * region around it has the same name.
+ */
+#define OUTER(column) "sum(iif(outer.id IS NULL, 0, all_" column ")) AS all_" column ","
+#define OWN(column)   "sum(own_" column ") AS own_" column ","
+const char report_functions_sql[] =
+	"WITH RECURSIVE above(id, name, parent_id) AS ("
+	"  SELECT id, name, parent_id FROM region_total WHERE run_id = :run"
+	"  UNION ALL SELECT above.id, above.name, around.parent_id FROM above"
+	"  JOIN region_total AS around ON around.run_id = :run AND around.id = above.parent_id"
+	"  WHERE around.name <> above.name),"
+	" outer AS MATERIALIZED (SELECT id FROM above WHERE parent_id IS NULL),"
+	" flat AS (SELECT name, sum(n_trips) AS n_trips, sum(n_left_open) AS n_left_open,"
+	OUTER("ns") OWN("ns") OUTER("time_ns") OWN("time_ns") OUTER("blocks") OUTER("bytes")
+	OWN("bytes") OUTER("faults") " count(*) AS n_paths"
+	" FROM region_total AS part LEFT JOIN outer USING (id) WHERE run_id = :run GROUP BY name),"
+	WHOLE REGION_COLUMNS " n_paths AS paths, name AS function"
+	" FROM whole, flat ORDER BY own_ns DESC, name LIMIT :limit";
 
 /* A counter has what it grew by, another component its mean. */
 const char report_components_sql[] =

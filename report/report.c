@@ -209,7 +209,7 @@ const struct report reports[] = {
 		.name = "regions",
 		.counts_blocks = true,
 		.is_sampled = true,
-		.title = "Regions that the program set (memsight.h), by what they lie in",
+		.title = "Regions of the program (memsight.h) and functions, by what they lie in",
 		.nothing = "The program set no region.",
 		.note = "time: wall time, added up over trips and threads; own: without the"
 			" regions inside; CPU "
@@ -220,6 +220,25 @@ const struct report reports[] = {
 		KINDS(TABLE_COUNT, TABLE_COUNT, TABLE_DURATION, TABLE_DURATION, TABLE_SHARE,
 		      TABLE_PERCENT, TABLE_PERCENT, TABLE_SHARE, TABLE_PERCENT, TABLE_PERCENT,
 		      TABLE_COUNT, TABLE_BYTES, TABLE_BYTES, TABLE_COUNT),
+	},
+	{
+		.name = "functions",
+		.counts_blocks = true,
+		.is_sampled = true,
+		.title = "Functions (record --function-include) and regions, by their own time",
+		.nothing = "No function was recorded: record --function-include REGEX"
+			   " (docs/functions.md).",
+		.note = "time: wall time, added up over calls and threads, once where a function"
+			" calls itself; own: without the functions and regions inside that were"
+			" recorded; CPU "
+			"time: share of the run's samples of user CPU time; " INTERVAL_NOTE
+			"; blocks and bytes: allocated in it; left open: calls that ended by an"
+			" exception, a jump or their thread's end; paths: of callers, see"
+			" --regions; times have memsight's own of each call in them",
+		.sql = report_functions_sql,
+		KINDS(TABLE_COUNT, TABLE_COUNT, TABLE_DURATION, TABLE_DURATION, TABLE_SHARE,
+		      TABLE_PERCENT, TABLE_PERCENT, TABLE_SHARE, TABLE_PERCENT, TABLE_PERCENT,
+		      TABLE_COUNT, TABLE_BYTES, TABLE_BYTES, TABLE_COUNT, TABLE_COUNT),
 	},
 	{
 		.name = "plugins",

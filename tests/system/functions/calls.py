@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Functions as regions, left in every way there is: each call is counted once, and what the program
 does is as without us. Arguments: memsight, victims."""
+import json
 import os
 import sys
 import tempfile
@@ -52,6 +53,23 @@ def check_calls(folder, victim, *options):
     return database
 
 
+def check_flat(folder, name, database):
+    """--functions has each function once, its own time as all its paths, and no more than all."""
+    trace = os.path.join(folder, "calls.mst")
+    rows = json.loads(whole.run([MEMSIGHT, "report", trace, "--functions", "-n", "0", "--format",
+                                 "json"]))
+    own = dict(database.ask("SELECT name, sum(own_ns) FROM region_total GROUP BY name"))
+    trips = dict(database.ask("SELECT name, sum(n_trips) FROM region_total GROUP BY name"))
+    checks.that({row["function"]: row["own"] for row in rows} == own and
+                {row["function"]: row["trips"] for row in rows} == trips and
+                len(rows) == len(own), f"{name}: --functions has {rows}")
+    checks.that([row["own"] for row in rows] == sorted(own.values(), reverse=True),
+                f"{name}: --functions is in another order")
+    outermost = database.one("SELECT sum(all_ns) FROM region_total WHERE parent_id IS NULL")
+    wrong = [row for row in rows if not row["own"] <= row["time"] <= outermost]
+    checks.that(not wrong, f"{name}: {wrong}")
+
+
 def check_depth(name, database):
     """What an exception, longjmp or pthread_exit has left is over, and nothing else is."""
     left = dict(database.ask("SELECT name, sum(n_left_open) FROM region_total GROUP BY name"))
@@ -84,6 +102,7 @@ def main():
         for victim in VICTIMS:
             database = check_calls(folder, victim)
             check_stacks(victim, database)
+            check_flat(folder, victim, database)
         check_calls(folder, VICTIMS[-1], "--stacks", "fp")
         check_calls(folder, VICTIMS[-1], "--stacks", "none")
     checks.end()

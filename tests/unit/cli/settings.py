@@ -16,7 +16,7 @@ DANGEROUS = [
     ("record", "output"), ("record", "dir"), ("record", "force"),
     ("record", "report-on-exit"), ("record", "archive"), ("record", "heap"),
     ("record", "buffers"), ("record", "private"), ("record", "copy"),
-    ("record", "on-trigger"), ("attach", "on-trigger"),
+    ("record", "on-trigger"), ("attach", "on-trigger"), ("record", "load"),
     ("instrument", "output"), ("instrument", "trace"), ("instrument", "force"),
     ("run", "output"), ("run", "modes"), ("run", "executor"), ("run", "sbatch-args"),
     ("run", "log"), ("run", "retry"), ("analyze", "output"), ("analyze", "perf-data"),

@@ -169,6 +169,18 @@ const WORDS = [
 		"A part of the trace could not be read, or made no sense; what depends on "
 			+ "it is left out.",
 		"Check the disk; analyse with the memsight that recorded."],
+	[/functions left as they were/,
+		"Functions of record --function-include whose calls are not counted: their code is "
+			+ "not as in the file, or may not be changed.",
+		"record --functions-dry-run lists how each can be entered."],
+	[/calls of functions from too many places/,
+		"Calls of functions that were not counted: there are more pairs of caller and "
+			+ "function than the table holds.",
+		"Choose fewer functions."],
+	[/calls on too many paths/,
+		"There were more paths of callers than are kept: these calls count as if nothing "
+			+ "had called them.",
+		"Choose fewer functions."],
 	[/limit of stored code/,
 		"More code was executed than the trace stores: samples beyond are not attributed.",
 		"Record a shorter part, or fewer processes."],
