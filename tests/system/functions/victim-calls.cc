@@ -16,7 +16,8 @@
 #include <unistd.h>
 
 #define FUNCTIONS(X)                                                                               \
-	X(leaf) X(recurse) X(throws) X(passes) X(catches) X(jumps) X(sets) X(tail) X(even) X(odd)  \
+	X(leaf)                                                                                    \
+	X(recurse) X(throws) X(passes) X(catches) X(jumps) X(sets) X(tail) X(even) X(odd)          \
 		X(vectors) X(floats) X(long_double) X(pair) X(large) X(variadic) X(many) X(traced) \
 			X(thread) X(ends_thread) X(handler) X(raises) X(coroutine) X(yields)       \
 				X(forks) X(child) X(again) X(after) X(cleanup)
@@ -29,7 +30,11 @@ static const char *const names[] = { FUNCTIONS(NAME) };
 static long *counts;
 static volatile long sink;
 #define CALLED(name) __atomic_fetch_add(&counts[n_##name], 1, __ATOMIC_RELAXED)
-#define F	     extern "C" __attribute__((noinline, noclone, noipa))
+#if defined(__clang__)
+#define F extern "C" __attribute__((noinline, optnone))
+#else
+#define F extern "C" __attribute__((noinline, noclone, noipa))
+#endif
 
 struct two {
 	long a;
