@@ -18,6 +18,7 @@
 #include "common/array.h"
 #include "common/cleanup.h"
 #include "common/elf-check.h"
+#include "common/io.h"
 #include "common/shell-quote.h"
 #include "copy/copy-note.h"
 #include "copy/elf-copy.h"
@@ -156,36 +157,13 @@ static const char *why_no_copy(int fd, const struct stat *status)
 	return NULL;
 }
 
-/* As much of the file as there is, by ret_bytes. */
-static int read_whole(int fd, size_t n_bytes, uint8_t **ret_bytes, size_t *ret_n)
+static int read_whole(int fd, size_t n_bytes, struct elf_original *original)
 {
-	auto_free uint8_t *bytes = malloc(n_bytes + 1);
-	size_t n = 0;
-	ssize_t step = 1;
+	original->bytes = malloc(n_bytes + 1);
+	ssize_t n = original->bytes ? io_read_full(fd, original->bytes, n_bytes) : -ENOMEM;
 
-	while (bytes && n < n_bytes && step > 0) {
-		step = pread(fd, bytes + n, n_bytes - n, (off_t)n);
-		n += step > 0 ? (size_t)step : 0;
-	}
-	if (!bytes || step < 0)
-		return bytes ? -errno : -ENOMEM;
-	*ret_bytes = steal_ptr(&bytes);
-	*ret_n = n;
-	return 0;
-}
-
-static int write_all_at(int fd, const uint8_t *bytes, size_t n_bytes, uint64_t at)
-{
-	while (n_bytes > 0) {
-		ssize_t n = pwrite(fd, bytes, n_bytes, (off_t)at);
-
-		if (n < 0)
-			return -errno;
-		bytes += n;
-		n_bytes -= (size_t)n;
-		at += (size_t)n;
-	}
-	return 0;
+	original->n_bytes = n > 0 ? (size_t)n : 0;
+	return n < 0 ? (int)n : 0;
 }
 
 /* Beside its place first, and there in one step: nobody starts half a copy. */
@@ -199,9 +177,11 @@ static int write_copy(const char *path, const struct elf_copy *copy, mode_t mode
 	auto_close int fd = mkostemp(beside, O_CLOEXEC);
 	if (fd < 0)
 		return cmd_fail("cannot write %s: %s", path, strerror(errno));
-	r = write_all_at(fd, copy->bytes, copy->n_bytes, 0);
+	r = io_write_all(fd, copy->bytes, copy->n_bytes);
+	if (r == 0 && lseek(fd, (off_t)copy->more_at, SEEK_SET) < 0)
+		r = -errno;
 	if (r == 0)
-		r = write_all_at(fd, copy->more, copy->n_more, copy->more_at);
+		r = io_write_all(fd, copy->more, copy->n_more);
 	mode_t hidden = umask(0);
 	umask(hidden);
 	if (r == 0 &&
@@ -212,15 +192,14 @@ static int write_copy(const char *path, const struct elf_copy *copy, mode_t mode
 	return r < 0 ? cmd_fail("cannot write %s: %s", path, strerror(-r)) : CMD_DONE;
 }
 
-/* The file's path, as a command is found; a library's is as given. */
+/* A command is found as a shell does; a library lies where its name says. */
 static int find_file(const char *name, char path[static PATH_MAX])
 {
 	char found[PATH_MAX];
-	int r = access(name, F_OK) == 0 ? 0 : run_command_find(name, found);
 
-	if (r < 0 || !realpath(access(name, F_OK) == 0 ? name : found, path))
-		return cmd_fail("cannot copy %s: %s", name, strerror(r < 0 ? -r : errno));
-	return CMD_DONE;
+	return realpath(run_command_find(name, found) == 0 ? found : name, path)
+		       ? CMD_DONE
+		       : cmd_fail("cannot copy %s: %s", name, strerror(errno));
 }
 
 static int find_ours(char memsight[static PATH_MAX], char library[static PATH_MAX])
@@ -260,7 +239,8 @@ static int make_copy(const struct option_set *options, const char *path, const c
 		return cmd_fail("the options are too long: %zu bytes, at most %u", note.n,
 				COPY_MAX_BYTES);
 	if (r == 0)
-		r = read_whole(fd, (size_t)status.st_size, &original.bytes, &original.n_bytes);
+		r = read_whole(fd, (size_t)status.st_size, &original);
+	copy.bytes = original.bytes;
 	if (r < 0)
 		return cmd_fail("cannot read %s: %s", path, strerror(-r));
 	original.note = note_bytes;

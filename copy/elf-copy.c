@@ -77,6 +77,11 @@ static int refuse_damaged(struct copying *c, const char *what)
 	return refuse(c, "is damaged or cut off: %s", what);
 }
 
+static int refuse_static(struct copying *c)
+{
+	return refuse(c, "is linked statically: it has no loader that could start recording");
+}
+
 static uint64_t round_up(uint64_t number, uint64_t to)
 {
 	return (number + to - 1) / to * to;
@@ -169,14 +174,10 @@ static int check_segments(struct copying *c)
 	if (copy_note_parse(c->copy->bytes + last->p_offset, last->p_filesz, &note) != -ENOENT)
 		return refuse(c, "is such a copy itself: make one of its original");
 	if (!c->dynamic)
-		return refuse(c, "is linked statically: it has no loader that could start "
-				 "recording");
+		return refuse_static(c);
 	if (!has(c, c->dynamic->p_offset, c->dynamic->p_filesz))
 		return refuse_damaged(c, "its dynamic section is not there");
-	return has_interpreter || c->head.e_type == ET_DYN
-		       ? 0
-		       : refuse(c, "is linked statically: it has no loader that could start "
-				   "recording");
+	return has_interpreter || c->head.e_type == ET_DYN ? 0 : refuse_static(c);
 }
 
 static bool may_be_left_out(const Elf64_Dyn *entry)
@@ -238,9 +239,7 @@ static int read_dynamic(struct copying *c)
 	bool is_program = flags && flags->d_un.d_val & DF_1_PIE;
 	for (unsigned i = 0; i < c->n_segments && is_program; i++)
 		is_program = c->segments[i].p_type != PT_INTERP;
-	return is_program ? refuse(c, "is linked statically: it has no loader that could start "
-				      "recording")
-			  : 0;
+	return is_program ? refuse_static(c) : 0;
 }
 
 static int read_sections(struct copying *c)

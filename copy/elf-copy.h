@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct copy_note;
+
 #define COPY_MESSAGE_BYTES 200
 
 /* What the file becomes: the old bytes, changed in some places, and more of them further on. */
@@ -49,5 +51,4 @@ void elf_copy_free(struct elf_copy *copy);
  * it. Returns 0, a negative errno of open(2), -ENOENT: it is no copy, -EBADMSG: the note is
  * damaged.
  */
-struct copy_note;
 int copy_note_read(const char *path, void **ret_bytes, struct copy_note *ret_note);

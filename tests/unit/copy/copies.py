@@ -115,6 +115,12 @@ def check_options(folder):
                 in shown, f"--show: {shown}")
     mode = os.stat(copy).st_mode & 0o777
     checks.that(mode == os.stat(VICTIM).st_mode & 0o777, f"mode {mode:o}")
+    # A command is the one of PATH, whatever lies here under its name.
+    os.mkdir(os.path.join(folder, "env"))
+    done = run([MEMSIGHT, "instrument", "-q", "-o", "found", "--", "env"], cwd=folder)
+    shown = whole.run([MEMSIGHT, "instrument", "--show", os.path.join(folder, "found")])
+    checks.that(done.status == 0 and f"original  {os.path.realpath(shutil.which('env'))}\n" in
+                shown, f"a command: {done.messages} {shown}")
     copy = instrument(folder, VICTIM, "preset", "--preset", "leaks")
     shown = whole.run([MEMSIGHT, "instrument", "--show", copy])
     checks.that("--preset=leaks" in shown, f"--preset: {shown}")
