@@ -81,8 +81,9 @@ static const char *choose_preload(struct run *run)
 	if (program_list_has_sanitizer(getenv(RECORDING_ENV_PRELOAD)))
 		why_not = TRACE_NOT_SANITIZER;
 	if (untraced_kinds[why_not]) {
-		snprintf(line, sizeof(line), "%s %s: its allocations are not recorded",
-			 run->options->command[0], untraced_kinds[why_not]);
+		snprintf(line, sizeof(line), "%s %s: its allocations%s are not recorded",
+			 run->options->command[0], untraced_kinds[why_not],
+			 run->options->functions ? " and functions" : "");
 		run_say(run, line);
 		if (run->options->dump_signal)
 			run_say(run, "--dump-signal: there is no handler in such a program: the "
