@@ -18,6 +18,25 @@
 #define MAX_SHIFT     20
 #define MAX_STEP      4
 
+/* --usdt without --sample-bytes: probes fire for all blocks. */
+static int check_probes(const struct run_options *options, char *message, size_t n_bytes)
+{
+	const char *problem = NULL;
+
+	if (!options->usdt)
+		return 0;
+	if (options->min_bytes)
+		problem = "and --min-size exclude each other: for fewer blocks use --sample-bytes";
+	else if (options->no_alloc)
+		problem = "needs allocations, which --no-alloc leaves out";
+	else if (options->events && !(options->events & RING_EVENTS_HEAP))
+		problem = "needs `heap' among --events";
+	if (!problem)
+		return 0;
+	snprintf(message, n_bytes, "--usdt %s", problem);
+	return -EINVAL;
+}
+
 int collector_picks_check(const struct run_options *options, char *message, size_t n_bytes)
 {
 	struct pmu_choice choice;
@@ -28,7 +47,7 @@ int collector_picks_check(const struct run_options *options, char *message, size
 		pmu_choice_has(&choice, "pages");
 
 	if (options->sample_bytes == 0)
-		return 0;
+		return check_probes(options, message, n_bytes);
 	if (options->sample_bytes > RING_MAX_SAMPLE_BYTES)
 		problem = "at most 4G";
 	else if (options->min_bytes)

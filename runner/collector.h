@@ -388,7 +388,8 @@ void collector_end_last(struct collector *collector);
 /* collector-control.c. The trace begins at ticks now; where it has no windows that is the first. */
 void collector_number_cut(struct collector *collector, uint64_t ticks, bool has_windows);
 /*
- * collector-picks.c. What --sample-bytes cannot be used with: -EINVAL with one line in message.
+ * collector-picks.c. What --sample-bytes or --usdt cannot be used with: -EINVAL with one line in
+ * message.
  */
 int collector_picks_check(const struct run_options *options, char *message, size_t n_bytes);
 /* Before the first round; a round is over; recording ends. */

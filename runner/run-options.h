@@ -70,6 +70,7 @@ struct run_options {
 	uint32_t events; /* RING_EVENTS_*; 0: all */
 	uint64_t min_bytes; /* blocks below it are counted only; 0: record all */
 	uint64_t sample_bytes; /* one block in so many bytes is picked; 0: record all */
+	bool usdt; /* tracealloc/pick/usdt.h: probes fire for each block, or for picked ones */
 	const char *heap; /* KIND[:DIR][,SIZE], where blocks go; NULL: where libc puts them */
 	uint64_t heap_min_bytes; /* smaller blocks stay in libc */
 	bool spill; /* what does not fit into the heap goes to libc, and is counted */

@@ -74,6 +74,7 @@
 #define RING_FLAG_NULL_SINK (1u << 1) /* hooks run, nothing is stored */
 #define RING_FLAG_LEAVE	    (1u << 3) /* a process that ends waits for ring_process.leaving */
 #define RING_FLAG_API_MARKS (1u << 2) /* the program's own pause, resume and collect are ignored */
+#define RING_FLAG_USDT	    (1u << 5) /* the probes of tracealloc/pick/usdt.h fire */
 #define RING_FLAG_WRITES    (1u << 4) /* a userfaultfd is wanted (schemas/recording.h) */
 
 /*

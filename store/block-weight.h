@@ -1,9 +1,9 @@
 #pragma once
 /*
  * What a block stands for where only some are recorded (--sample-bytes). It was picked with
- * probability p = 1 - exp(-(size + 1) / interval) (tracealloc/pick.h), so it stands for w = 1 / p
- * blocks and size * w bytes: sums of these are unbiased (Horvitz and Thompson, A generalization of
- * sampling without replacement from a finite universe, 1952). Blocks are picked independently of
+ * probability p = 1 - exp(-(size + 1) / interval) (tracealloc/pick/pick.h), so it stands for w = 1
+ * / p blocks and size * w bytes: sums of these are unbiased (Horvitz and Thompson, A generalization
+ * of sampling without replacement from a finite universe, 1952). Blocks are picked independently of
  * each other, so that the variance of a sum of x is estimated by the sum of x^2 w (w - 1).
  *
  * Any thread.

@@ -14,7 +14,7 @@
 #include "tracealloc/hooks/real.h"
 #include "tracealloc/limit.h"
 #include "tracealloc/pause.h"
-#include "tracealloc/pick.h"
+#include "tracealloc/pick/pick.h"
 #include "tracealloc/rebind.h"
 #include "tracealloc/ring/clock.h"
 #include "tracealloc/sampler.h"

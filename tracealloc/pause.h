@@ -83,7 +83,15 @@ static inline void *ta_pause_note(void *block)
 	return block;
 }
 
-/* Was the block, which is about to be freed, surely not recorded? Forgets it. Signal safe. */
+/* Was the block surely not recorded? Signal safe. */
+static inline bool ta_pause_has(const void *block)
+{
+	const uint32_t *entry = ta_pause_entry(block);
+
+	return entry && *entry == ta_pause_value(block) && ta_pause_is_aligned(block);
+}
+
+/* The same of one that is about to be freed. Forgets it. Signal safe. */
 static inline bool ta_pause_forget(const void *block)
 {
 	uint32_t *entry = ta_pause_entry(block);

@@ -62,6 +62,8 @@ struct ta_thread {
 	void *null_sink; /* RING_FLAG_NULL_SINK: the private chunk */
 	uint32_t pause_number; /* of the pause that unrecorded[] is about */
 	uint64_t pick_random; /* state of the generator of picks; 0: it has no seed yet */
+	uintptr_t pick_site; /* what the outermost hook returns to, where its block was picked */
+	const void *fired_end; /* --usdt for all blocks: whose end has fired last */
 	struct ta_thread *next_all;
 	_Atomic(struct ta_thread *) next_free;
 	uint64_t fork_ticks; /* it is calling fork since then; 0: it is not */

@@ -93,6 +93,7 @@ struct run_options record_options_of(const struct option_set *options)
 		.events = option_words(options, OPTION_EVENTS),
 		.min_bytes = option_size(options, OPTION_MIN_SIZE),
 		.sample_bytes = option_size(options, OPTION_SAMPLE_BYTES),
+		.usdt = option_flag(options, OPTION_USDT),
 		.null_sink = option_choice(options, OPTION_SINK) == CHOICE_SINK_NULL,
 		.api_marks = option_choice(options, OPTION_API) == CHOICE_API_MARKS,
 		.max_bytes = option_size(options, OPTION_MAX_SIZE),

@@ -164,9 +164,10 @@ static void commit_picked(const struct ta_hook *hook, struct ring_record2 *recor
 		ta_chunk_count_dropped();
 	} else if (hook->every) {
 		record->old_size = 0;
-		record->detail = hook->every;
+		record->detail = ta_pick_is_all() ? 0 : hook->every;
 		ta_record_fill(&record->base, ta_hook_head(hook, TRACE_OP_REALLOC, call, 2),
 			       ta_ticks_end(), (uintptr_t)block, size);
+		ta_hook_fire(hook, block, size);
 		return;
 	}
 	if (record->old_address)
@@ -175,16 +176,52 @@ static void commit_picked(const struct ta_hook *hook, struct ring_record2 *recor
 		ta_record_cancel(record, sizeof(*record));
 }
 
+/* The new block is not recorded now; the end of the old one is, unless it was not either. */
+static __attribute__((noinline)) void *reallocate_unseen(const uintptr_t *frame,
+							 enum trace_call call, void *block,
+							 size_t size, const realloc_fn *real)
+{
+	struct ring_record2 *record = NULL;
+	struct ta_hook hook;
+	void *result;
+
+	if (block && ta_pause_is_on(RING_EVENTS_HEAP) && ta_pause_forget(block)) {
+		result = (*real)(block, size);
+		/* Where it failed the block is there as before. */
+		return result || size == 0 ? ta_pause_note(result) : (ta_pause_note(block), NULL);
+	}
+	if (!block || !ta_pause_is_on(RING_EVENTS_HEAP) ||
+	    !ta_hook_enter_kept(&hook, frame, RING_EVENTS_HEAP))
+		return ta_pause_note((*real)(block, size));
+	ta_hook_ends(block);
+	record = ta_record_reserve(hook.thread, hook.bits, sizeof(*record));
+	if (record) {
+		record->old_address = (uintptr_t)block;
+		record->begin_ticks = ta_ticks_begin();
+	}
+	result = (*real)(block, size);
+	if (record && (result || size == 0))
+		commit_end(&hook, record, call);
+	else if (record)
+		ta_record_cancel(record, sizeof(*record));
+	ta_hook_leave(&hook);
+	return result ? ta_pause_note(result) : NULL;
+}
+
 /* Some blocks are picked: the old one may be, and the new one is drawn for like any other. */
 static __attribute__((noinline)) void *reallocate_picked(const uintptr_t *frame,
 							 enum trace_call call, void *block,
 							 size_t size, const realloc_fn *real)
 {
-	bool is_picked = !ta_pick_passes(size), was_picked = block && ta_pick_ends(block);
 	struct ring_record2 *record = NULL;
 	struct ta_hook hook = { .thread = NULL };
+	bool is_picked, was_picked;
 	void *result;
 
+	if (ta_pick_is_all() && ta_pause_is_on(RING_EVENTS_HEAP))
+		return reallocate_unseen(frame, call, block, size, real);
+	is_picked = !ta_pick_passes(size);
+	was_picked = block && ta_hook_ends(block);
 	if (!is_picked && !was_picked)
 		return (*real)(block, size);
 	if (!ta_hook_enter_end(&hook, frame, RING_EVENTS_HEAP))
@@ -208,37 +245,6 @@ static __attribute__((noinline)) void *reallocate_picked(const uintptr_t *frame,
 	}
 	ta_hook_leave(&hook);
 	return result;
-}
-
-/* The new block is not recorded now; the end of the old one is, unless it was not either. */
-static __attribute__((noinline)) void *reallocate_unseen(const uintptr_t *frame,
-							 enum trace_call call, void *block,
-							 size_t size, const realloc_fn *real)
-{
-	struct ring_record2 *record = NULL;
-	struct ta_hook hook;
-	void *result;
-
-	if (block && ta_pause_is_on(RING_EVENTS_HEAP) && ta_pause_forget(block)) {
-		result = (*real)(block, size);
-		/* Where it failed the block is there as before. */
-		return result || size == 0 ? ta_pause_note(result) : (ta_pause_note(block), NULL);
-	}
-	if (!block || !ta_pause_is_on(RING_EVENTS_HEAP) ||
-	    !ta_hook_enter_kept(&hook, frame, RING_EVENTS_HEAP))
-		return ta_pause_note((*real)(block, size));
-	record = ta_record_reserve(hook.thread, hook.bits, sizeof(*record));
-	if (record) {
-		record->old_address = (uintptr_t)block;
-		record->begin_ticks = ta_ticks_begin();
-	}
-	result = (*real)(block, size);
-	if (record && (result || size == 0))
-		commit_end(&hook, record, call);
-	else if (record)
-		ta_record_cancel(record, sizeof(*record));
-	ta_hook_leave(&hook);
-	return result ? ta_pause_note(result) : NULL;
 }
 
 /*

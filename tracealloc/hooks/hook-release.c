@@ -20,7 +20,7 @@ void ta_release_recorded(const uintptr_t *frame, enum trace_call call, void *blo
 {
 	struct ta_hook hook;
 
-	if (!ta_pick_ends(block)) {
+	if (!ta_hook_ends(block)) {
 		(*real)(block);
 		return;
 	}

@@ -5,6 +5,7 @@
 #include "tracealloc/hooks/real.h"
 #include "tracealloc/image.h"
 #include "tracealloc/ring/chunk.h"
+#include "tracealloc/pick/usdt.h"
 
 /* Without a known stack: how far above a guard a hook may start and still mean "unwound". */
 #define NEAR_BYTES (256u << 10)
@@ -144,8 +145,11 @@ bool ta_hook_enter_kept(struct ta_hook *hook, const uintptr_t *frame, uint32_t e
  */
 static void count_cost(uint64_t begin)
 {
-	uint64_t ticks = ta_ticks_end() - begin;
+	uint64_t ticks;
 
+	if (ta_pick_is_all())
+		return;
+	ticks = ta_ticks_end() - begin;
 	if (ticks > ta_image.ticks_per_ms)
 		ticks = ta_image.ticks_per_ms;
 	atomic_fetch_add_explicit(&ta_image.process->pick_ticks, ticks, memory_order_relaxed);
@@ -161,9 +165,42 @@ struct ta_hook ta_hook_pick(struct ta_hook hook, const uintptr_t *frame, size_t 
 	hook.every = ta_pick_take(size);
 	if (!hook.every)
 		return hook;
+	if (!hook.bits)
+		hook.thread->pick_site = frame[1];
 	ta_hook_stack(&hook, frame);
 	count_cost(begin);
 	return hook;
+}
+
+void ta_hook_fire(const struct ta_hook *hook, const void *block, size_t size)
+{
+	if (!(ta_image.flags & RING_FLAG_USDT))
+		return;
+	hook->thread->fired_end = NULL;
+	ta_usdt_alloc(block, size, hook->bits ? 0 : hook->thread->pick_site, hook->every);
+}
+
+/*
+ * The end of a block reaches us twice where an operator delete comes back to our free, and is one
+ * of a block that has no event where that was born in a pause; the set of picks knows better.
+ */
+static bool is_fired_already(const void *block)
+{
+	struct ta_thread *thread = ta_tls.thread;
+	bool is_second = ta_tls.guard && thread && thread->fired_end == block;
+
+	if (thread && !is_second)
+		thread->fired_end = block;
+	return is_second || ta_pause_has(block);
+}
+
+bool ta_hook_end_picked(const void *block)
+{
+	if (!ta_pick_remove(block))
+		return false;
+	if (ta_image.flags & RING_FLAG_USDT && !(ta_pick_is_all() && is_fired_already(block)))
+		ta_usdt_free(block);
+	return true;
 }
 
 static void record_picked(const struct ta_hook *hook, enum trace_call call, const void *block,
@@ -190,13 +227,18 @@ static void record_picked(const struct ta_hook *hook, enum trace_call call, cons
 	ta_record_fill(&record->base, ta_hook_head(hook, TRACE_OP_ALLOC, call, 2), now,
 		       (uintptr_t)block, size);
 	count_cost(begin);
+	ta_hook_fire(hook, block, size);
 }
 
 void ta_hook_end_rare(struct ta_hook hook, enum trace_call call, const void *block, size_t size)
 {
-	if (block && hook.every)
+	if (block && hook.every && ta_pick_is_all()) {
+		ta_hook_alloc(&hook, call, block, size);
+		ta_hook_fire(&hook, block, size);
+	} else if (block && hook.every) {
 		record_picked(&hook, call, block, size);
-	else if (block && !ta_image.picked)
+	} else if (block && !ta_image.picked) {
 		atomic_fetch_add_explicit(&ta_image.process->n_below_min, 1, memory_order_relaxed);
+	}
 	ta_hook_leave(&hook);
 }

@@ -14,7 +14,7 @@
 
 #include "schemas/trace-format.h"
 #include "tracealloc/pause.h"
-#include "tracealloc/pick.h"
+#include "tracealloc/pick/pick.h"
 #include "tracealloc/ring/clock.h"
 #include "tracealloc/ring/record.h"
 #include "tracealloc/stack/stack.h"
@@ -133,6 +133,19 @@ static ta_always_inline bool ta_hook_is_rare(size_t size)
 }
 struct ta_hook ta_hook_pick(struct ta_hook hook, const uintptr_t *frame, size_t size);
 void ta_hook_end_rare(struct ta_hook hook, enum trace_call call, const void *block, size_t size);
+
+/* A picked block has its record: its probe fires, where --usdt asks for it. */
+void ta_hook_fire(const struct ta_hook *hook, const void *block, size_t size);
+
+/*
+ * The end of a block, before the call: is it to be recorded? Then it is not in the set of picked
+ * blocks any more, and its probe has fired.
+ */
+bool ta_hook_end_picked(const void *block);
+static ta_always_inline bool ta_hook_ends(const void *block)
+{
+	return !ta_image.picked || (!ta_pick_has_passed(block) && ta_hook_end_picked(block));
+}
 
 /* Record a block that was just born. */
 static ta_always_inline void ta_hook_alloc(const struct ta_hook *hook, enum trace_call call,

@@ -136,7 +136,7 @@ static bool was_unrecorded(void *block)
 
 static bool begin_delete(struct wrap *wrap, const uintptr_t *frame, void *block)
 {
-	if (ta_new_mode != TA_NEW_WRAP || was_unrecorded(block) || !ta_pick_ends(block) ||
+	if (ta_new_mode != TA_NEW_WRAP || was_unrecorded(block) || !ta_hook_ends(block) ||
 	    !ta_hook_enter_end(&wrap->hook, frame, RING_EVENTS_HEAP))
 		return false;
 	reserve_wrap(wrap);
@@ -149,11 +149,11 @@ static void end_delete(const struct wrap *wrap, enum trace_call call, const void
 }
 
 /*
- * Some blocks are picked, or recording is paused. left: ta_tls.left before the call; where a hook
- * inside has counted the block there is nothing to do.
+ * Some blocks are picked, or recording is paused. progress: ta_pick_progress() before the call;
+ * where a hook inside has counted the block there is nothing to do.
  */
 static void *end_new_picked(const uintptr_t *frame, enum trace_call call, void *block, size_t size,
-			    uint64_t left)
+			    uint64_t progress)
 {
 	struct ta_hook hook;
 
@@ -161,7 +161,7 @@ static void *end_new_picked(const uintptr_t *frame, enum trace_call call, void *
 		return block;
 	if (!ta_image.picked)
 		return ta_pause_note(block);
-	if (!block || ta_tls.left != left || ta_pick_passes(size) ||
+	if (!block || ta_pick_progress() != progress || ta_pick_passes(size) ||
 	    !ta_hook_enter(&hook, frame, RING_EVENTS_HEAP))
 		return block;
 	ta_hook_end_rare(ta_hook_pick(hook, frame, size), call, block, size);
@@ -185,10 +185,10 @@ static void *end_new_picked(const uintptr_t *frame, enum trace_call call, void *
 		if (!ta_real.name)                                                                 \
 			return allocate(frame, call, alignment, size);                             \
 		if (!begin_new(&wrap, frame, size)) {                                              \
-			uint64_t left = ta_tls.left;                                               \
+			uint64_t progress = ta_pick_progress();                                    \
                                                                                                    \
 			block = ta_real.name args;                                                 \
-			return end_new_picked(frame, call, block, size, left);                     \
+			return end_new_picked(frame, call, block, size, progress);                 \
 		}                                                                                  \
 		block = ta_real.name args;                                                         \
 		end_new(&wrap, call, block, size);                                                 \

@@ -17,7 +17,7 @@ TA_EXPORT void free_sized(void *block, size_t size)
 	}
 	if (ta_is_ours(block))
 		return;
-	if (!ta_pick_ends(block) || !ta_hook_enter_end(&hook, TA_FRAME(), RING_EVENTS_HEAP)) {
+	if (!ta_hook_ends(block) || !ta_hook_enter_end(&hook, TA_FRAME(), RING_EVENTS_HEAP)) {
 		ta_real.free_sized(block, size);
 		return;
 	}
@@ -36,7 +36,7 @@ TA_EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size)
 	}
 	if (ta_is_ours(block))
 		return;
-	if (!ta_pick_ends(block) || !ta_hook_enter_end(&hook, TA_FRAME(), RING_EVENTS_HEAP)) {
+	if (!ta_hook_ends(block) || !ta_hook_enter_end(&hook, TA_FRAME(), RING_EVENTS_HEAP)) {
 		ta_real.free_aligned_sized(block, alignment, size);
 		return;
 	}

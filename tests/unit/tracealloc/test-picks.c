@@ -1,5 +1,5 @@
 /*
- * Which blocks are picked (tracealloc/pick.c), and what is estimated from them
+ * Which blocks are picked (tracealloc/pick/pick.c), and what is estimated from them
  * (store/block-weight.c): the real code of both, with the words of one thread and one image that it
  * reads. Seeds are fixed, so every run of a test draws the same.
  */
@@ -12,7 +12,8 @@
 
 #include "store/block-weight.h"
 #include "tests/support/suite.h"
-#include "tracealloc/pick.h"
+#include "tracealloc/pick/pick.h"
+#include "tracealloc/pick/usdt.h"
 
 _Thread_local struct ta_tls ta_tls;
 struct ta_image ta_image;
@@ -49,6 +50,17 @@ static void begin(uint64_t interval, uint64_t seed)
 static uint64_t pick(size_t size)
 {
 	return ta_pick_passes(size) ? 0 : ta_pick_take(size);
+}
+
+/* As a hook does: is this the end of a picked block? */
+static bool ends(const void *block)
+{
+	return !ta_pick_has_passed(block) && ta_pick_remove(block);
+}
+
+static void *block_at(uint64_t i)
+{
+	return (void *)(uintptr_t)(0x7f0000000010 + 48 * i);
 }
 
 /* ---- Sites ---- */
@@ -259,12 +271,45 @@ START_TEST(an_interval_without_picks_ends_at_0_and_a_sure_one_has_no_width)
 }
 END_TEST
 
-/* ---- The set ---- */
+/* ---- Probes ---- */
 
-static void *block_at(uint64_t i)
+/* In the picked program without floating point, in the analysis with it: the same formula. */
+START_TEST(the_weight_that_probes_give_is_that_of_the_analysis)
 {
-	return (void *)(uintptr_t)(0x7f0000000010 + 48 * i);
+	for (uint64_t interval = 1; interval <= RING_MAX_SAMPLE_BYTES; interval = 3 * interval + 1)
+		for (uint64_t size = 0; size < UINT64_C(1) << 46; size = 2 * size + 1) {
+			double exact = (double)size * block_weight_of(interval, size);
+			double given = (double)ta_usdt_weigh(size, interval);
+
+			ck_assert_double_le(fabs(given - exact), 1 + exact * 1e-12);
+		}
+	ck_assert_uint_eq(ta_usdt_weigh(SIZE_MAX / 2, 1), SIZE_MAX / 2);
 }
+END_TEST
+
+START_TEST(where_probes_fire_for_all_blocks_each_is_picked_and_ends)
+{
+	begin(INTERVAL, 10);
+	ta_tls.left = 0;
+	control.sample_bytes = 0;
+	ta_image.flags = RING_FLAG_USDT;
+	ck_assert(ta_pick_begin());
+	for (unsigned i = 0; i < 1000; i++) {
+		uint64_t before = ta_pick_progress();
+
+		ck_assert_uint_eq(pick(i % 7), TA_PICK_ALL);
+		ck_assert_uint_ne(ta_pick_progress(), before);
+		ck_assert_uint_eq(ta_usdt_weigh(i, TA_PICK_ALL), i);
+		ck_assert(ta_pick_insert(block_at(i)));
+		ck_assert(ends(block_at(i)));
+	}
+	ta_image.flags = 0;
+	ck_assert(ta_pick_begin());
+	ck_assert_ptr_null(ta_image.picked);
+}
+END_TEST
+
+/* ---- The set ---- */
 
 static uint64_t filter_sum(void)
 {
@@ -283,10 +328,10 @@ START_TEST(the_end_of_each_picked_block_is_found_once_and_of_no_other)
 	for (unsigned i = 0; i < n; i += 2)
 		ck_assert(ta_pick_insert(block_at(i)));
 	for (unsigned i = 0; i < n; i++)
-		ck_assert_int_eq(ta_pick_ends(block_at(i)), i % 2 == 0);
+		ck_assert_int_eq(ends(block_at(i)), i % 2 == 0);
 	for (unsigned i = 0; i < n; i++)
-		ck_assert(!ta_pick_ends(block_at(i)));
-	ck_assert(!ta_pick_ends(NULL));
+		ck_assert(!ends(block_at(i)));
+	ck_assert(!ends(NULL));
 	ck_assert_uint_eq(filter_sum(), 0);
 }
 END_TEST
@@ -297,8 +342,8 @@ START_TEST(a_block_whose_end_nobody_saw_stands_in_the_set_once)
 	ck_assert(ta_pick_insert(block_at(1)));
 	ck_assert(ta_pick_insert(block_at(1)));
 	ck_assert_uint_eq(filter_sum(), 1);
-	ck_assert(ta_pick_ends(block_at(1)));
-	ck_assert(!ta_pick_ends(block_at(1)));
+	ck_assert(ends(block_at(1)));
+	ck_assert(!ends(block_at(1)));
 }
 END_TEST
 
@@ -340,7 +385,7 @@ START_TEST(a_set_that_fills_makes_intervals_longer_and_takes_three_quarters)
 	for (; n < 2 * TA_PICK_CAPACITY && ta_pick_insert(block_at(n)); n++)
 		continue;
 	ck_assert_uint_le(n, TA_PICK_CAPACITY);
-	ck_assert(!ta_pick_ends(block_at(n)));
+	ck_assert(!ends(block_at(n)));
 	for (unsigned i = 0; i < n; i++)
 		ck_assert(ta_pick_remove(block_at(i)));
 	ta_pick_take(0);
@@ -353,7 +398,7 @@ START_TEST(without_picks_each_block_and_each_end_is_recorded)
 	begin(0, 0);
 	ck_assert(!ta_pick_passes(0));
 	ck_assert(!ta_pick_passes(SIZE_MAX));
-	ck_assert(ta_pick_ends(block_at(0)));
+	ck_assert(ends(block_at(0)));
 	ck_assert_uint_eq(ta_pick_take(1), 0); /* only --min-size asks */
 }
 END_TEST
@@ -370,6 +415,8 @@ static Suite *picks_suite(void)
 	tcase_add_test(tests, blocks_of_no_bytes_are_counted_too);
 	tcase_add_test(tests, threads_that_seed_themselves_draw_differently);
 	tcase_add_test(tests, an_interval_without_picks_ends_at_0_and_a_sure_one_has_no_width);
+	tcase_add_test(tests, the_weight_that_probes_give_is_that_of_the_analysis);
+	tcase_add_test(tests, where_probes_fire_for_all_blocks_each_is_picked_and_ends);
 	tcase_add_test(tests, the_end_of_each_picked_block_is_found_once_and_of_no_other);
 	tcase_add_test(tests, a_block_whose_end_nobody_saw_stands_in_the_set_once);
 	tcase_add_test(tests, a_few_hundred_picked_blocks_take_one_page_of_the_set);

@@ -15,6 +15,10 @@
  * change takes. So the picks of most programs lie in one page, and a pick meets no page that has
  * yet to be touched. When the set is half full the interval doubles, and again for each 32nd of it.
  *
+ * Where probes are to fire (--usdt) for all blocks, each is taken as a picked one (TA_PICK_ALL): so
+ * what has to be asked is asked on the ways of picks, and others stay as short as they are. Nothing
+ * is drawn then, and nothing kept in the set.
+ *
  * All of it is 4.2 MiB of the image's memory; a forked child has a copy. Any thread, signal safe,
  * errno is kept.
  */
@@ -26,6 +30,7 @@
 #include "tracealloc/state.h"
 #include "tracealloc/thread.h"
 
+#define TA_PICK_ALL	 UINT64_MAX /* in place of an interval */
 #define TA_PICK_FILTER	 (1u << 16) /* bytes of the filter */
 #define TA_PICK_BUCKETS	 ((1u << 6) + (1u << 11) + (1u << 16)) /* of all levels */
 #define TA_PICK_BUCKET	 8u /* places */
@@ -65,15 +70,21 @@ static ta_always_inline bool ta_pick_has_passed(const void *block)
  */
 uint64_t ta_pick_take(size_t size);
 
+/* Is each block taken, so that what was picked is no estimate? Asked where picks are. */
+static inline bool ta_pick_is_all(void)
+{
+	return ta_image.sample_bytes == 0;
+}
+
+/* Changes whenever a block of the calling thread has passed or was taken. */
+static inline uint64_t ta_pick_progress(void)
+{
+	return ta_tls.left + (ta_tls.thread ? ta_tls.thread->pick_random : 0);
+}
+
 /* Take a block into the set, if it is not there; and out of it. False: it is full; it was not. */
 bool ta_pick_insert(const void *block);
 bool ta_pick_remove(const void *block);
-
-/* The end of a block, before the call: is it to be recorded? Then it is not in the set any more. */
-static ta_always_inline bool ta_pick_ends(const void *block)
-{
-	return !ta_image.picked || (!ta_pick_has_passed(block) && ta_pick_remove(block));
-}
 
 /*
  * The image begins, with the settings of its recording: memory for picks if they are wanted. False:

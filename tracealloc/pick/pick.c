@@ -1,5 +1,6 @@
-#include "tracealloc/pick.h"
+#include "tracealloc/pick/pick.h"
 
+#include <string.h>
 #include <sys/mman.h>
 
 #include "tracealloc/ring/clock.h"
@@ -32,7 +33,7 @@ bool ta_pick_begin(void)
 
 	ta_image.picked = NULL;
 	ta_image.sample_bytes = ta_image.control->sample_bytes;
-	if (ta_image.sample_bytes == 0)
+	if (ta_image.sample_bytes == 0 && !(ta_image.flags & RING_FLAG_USDT))
 		return true;
 	memory = filter ? (long)filter : ta_map_private(PICK_BYTES);
 	if (memory < 0)
@@ -43,6 +44,8 @@ bool ta_pick_begin(void)
 	set = (_Atomic uint64_t *)(memory + TA_PICK_FILTER);
 	atomic_store(&n_picked, 0);
 	atomic_store(&n_used, 1);
+	if (ta_pick_is_all())
+		memset(filter, UINT8_MAX, TA_PICK_FILTER); /* no block has surely passed */
 	ta_image.min_bytes = UINT64_MAX; /* so that each hook asks ta_pick_take() */
 	ta_image.picked = filter;
 	return true;
@@ -125,6 +128,11 @@ uint64_t ta_pick_take(size_t size)
 
 	if (!ta_image.picked)
 		return 0;
+	if (ta_pick_is_all()) {
+		ta_tls.left = 0;
+		ta_tls.thread->pick_random++;
+		return TA_PICK_ALL;
+	}
 	if (!ta_tls.pick_shift) {
 		draw();
 		if (ta_pick_passes(size))
@@ -216,6 +224,8 @@ bool ta_pick_insert(const void *block)
 {
 	uint64_t hash = ta_pick_hash(block);
 
+	if (ta_pick_is_all())
+		return true;
 	if (!ta_pick_has_passed(block) && is_in_set(hash, block))
 		return true;
 	count_in_filter(hash, 1);
@@ -239,6 +249,8 @@ bool ta_pick_remove(const void *block)
 	uint64_t hash = ta_pick_hash(block);
 	bool found = false;
 
+	if (ta_pick_is_all())
+		return true;
 	for (uint32_t level = 0; block && level < atomic_load(&n_used) && !found; level++)
 		found = change(bucket_of(hash, level, 0), (uintptr_t)block, 0) ||
 			change(bucket_of(hash, level, 1), (uintptr_t)block, 0);
