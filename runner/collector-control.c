@@ -567,10 +567,13 @@ static void obey(struct collector *collector, const struct control_request *requ
 			set_mark_of(collector, answer->message);
 		break;
 	case CONTROL_STOP:
-		if (collector->n_attached > 0)
+		if (collector->n_attached > 0) {
 			collector->wants_to_leave = true;
-		else
-			collector->was_let_go = true;
+			break;
+		}
+		/* Now, so that who gets the answer may begin another one. */
+		pool_end(collector->pool, RING_ENDED);
+		collector->was_let_go = true;
 		break;
 	default:
 		break;

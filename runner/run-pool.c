@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "runner/attach/attach.h"
 #include "runner/launch/memory-limit.h"
 
 #define CALIBRATION_NS	     UINT64_C(1000000)
@@ -103,6 +104,8 @@ int run_pool_make(struct run *run)
 	err = pool_init(&run->pool, &config);
 	if (err == -EFBIG || err == -ENOMEM)
 		err = make_small_pool(run, &config);
+	if (err == 0)
+		run->pool.control->recorder = attach_recorder();
 	return err < 0 ? run_fail(run, err, "cannot make the shared memory of --buffer-size%s",
 				  run->placement.buffers_kind[0] ? " as --buffers wants it" : "")
 		       : 0;

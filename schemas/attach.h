@@ -7,6 +7,8 @@
  */
 #include <stdint.h>
 
+#include "schemas/ring.h"
+
 #define ATTACH_MAGIC	    UINT32_C(0x48435441) /* "ATCH" */
 #define ATTACH_ENTRY	    "memsight_1_attach"
 #define ATTACH_SOCKET_BYTES 112
@@ -78,5 +80,6 @@ struct attach_call {
 	uint32_t root;
 	uint32_t padding;
 	uint64_t root_at;
+	struct ring_recorder recorder; /* ATTACH_BEGIN that failed by EBUSY: whose it still is */
 };
-_Static_assert(sizeof(struct attach_call) == 104 + ATTACH_SOCKET_BYTES, "it is shared");
+_Static_assert(sizeof(struct attach_call) == 128 + ATTACH_SOCKET_BYTES, "it is shared");

@@ -37,7 +37,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC		UINT64_C(0x31474e4952534d00) /* "\0MSRING1" */
-#define RING_VERSION		16
+#define RING_VERSION		17
 #define RING_CHUNK_BYTES	65536u
 #define RING_LARGEST_PAGE_BYTES 65536u /* of the kernels for aarch64 and ppc64le */
 #define RING_CHUNK_CALL		(UINT64_C(1) << 40) /* in ring_chunk.reserved: look at order */
@@ -210,6 +210,14 @@ struct ring_limit {
 #define RING_MAX_LIMITS 32u
 
 /* The start of the pool. */
+/* Who records: a process and its PID namespace. */
+struct ring_recorder {
+	uint64_t started; /* its start, in clock ticks since boot */
+	uint64_t space; /* inode of the namespace */
+	uint32_t pid; /* as it is called there; 0: not known */
+	uint32_t has_ended; /* only in answers: its recording has */
+};
+
 struct ring_control {
 	uint64_t magic;
 	uint32_t version;
@@ -249,7 +257,8 @@ struct ring_control {
 	_Atomic uint32_t chunks_freed; /* futex word: +1 when chunks were freed */
 	_Atomic uint32_t ended; /* enum ring_ended */
 	_Atomic uint64_t pulse; /* +1 each ms while programs wait: the collector lives, if late */
-	uint8_t reserved2[40];
+	struct ring_recorder recorder;
+	uint8_t reserved2[16];
 	/* The programs' side. */
 	_Atomic uint32_t take_hint; /* where the last free chunk was found */
 	/* threads that wait for chunks; a futex word of the collector's */

@@ -28,15 +28,27 @@ static bool is_preloaded(void)
 	return !ta_symbol_is_late();
 }
 
+/*
+ * There is a recording. Whether it lives its caller finds out: a recorder that was killed, also
+ * while we said hello, has left its pool.
+ */
+static long refuse(struct attach_call *call)
+{
+	const struct ring_control *control = ta_image.control;
+
+	if (control) {
+		call->recorder = control->recorder;
+		call->recorder.has_ended = atomic_load(&control->ended) == RING_ENDED;
+	}
+	return -EBUSY;
+}
+
 static long begin(struct attach_call *call)
 {
 	long r;
 
-	if (atomic_load(&ta_state.word) != TA_OFF)
-		return -EBUSY;
-	/* What an earlier recording has left, whose recorder was killed while we said hello. */
-	if (ta_image.control)
-		return -EBUSY;
+	if (atomic_load(&ta_state.word) != TA_OFF || ta_image.control)
+		return refuse(call);
 	ta_real_resolve_again();
 	ta_late_begin();
 	if (ta_module_at(0)) {

@@ -406,6 +406,8 @@ static int begin(struct entry *entry)
 	r = entry_step(entry, &request);
 	if (r == 0)
 		family_read(entry->pid, request.root_at, &entry->outcome->family);
+	else if (r == -EBUSY)
+		entry->outcome->was_left_behind = attach_is_left_behind(&request.recorder);
 	return r;
 }
 
@@ -732,7 +734,13 @@ static int run(const struct attach_order *order, struct attach_outcome *ret_outc
 
 int attach_enter(const struct attach_order *order, struct attach_outcome *ret_outcome)
 {
-	return run(order, ret_outcome, go_in);
+	int r = run(order, ret_outcome, go_in);
+
+	if (r == -EBUSY && ret_outcome->was_left_behind) {
+		r = attach_leave(order->pid, order->timeout_ns, ret_outcome);
+		r = r < 0 ? r : run(order, ret_outcome, go_in);
+	}
+	return r;
 }
 
 int attach_leave(pid_t pid, uint64_t timeout_ns, struct attach_outcome *ret_outcome)

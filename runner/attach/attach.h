@@ -17,6 +17,7 @@
 #include "runner/attach/entries.h"
 #include "runner/attach/family.h"
 #include "runner/attach/heap-walk.h"
+#include "schemas/ring.h"
 
 #define ATTACH_MESSAGE_BYTES 512
 #define ATTACH_TIMEOUT_NS    UINT64_C(2000000000)
@@ -39,6 +40,7 @@ struct attach_outcome {
 	uint32_t n_entries; /* functions of the allocator whose entries lead to us */
 	char entries_why[ENTRIES_WHY_BYTES]; /* why those of malloc do not; "": they do */
 	struct family family; /* who will have to be left with it */
+	bool was_left_behind; /* an earlier recording is still in it, and will not go on */
 	/* order.wants_blocks: */
 	int blocks_fd; /* a file of struct heap_block, for the caller to close; -1: none */
 	uint64_t n_blocks;
@@ -73,6 +75,15 @@ bool attach_has_library(pid_t pid);
 
 /* When a process was started, in clock ticks since boot; 0: it is gone. */
 uint64_t attach_started(pid_t pid);
+
+/* Who we are, for a recording of ours. */
+struct ring_recorder attach_recorder(void);
+
+/*
+ * Is a recording left behind: it has ended, or its recorder is gone? False where that cannot be
+ * known, as from another PID namespace.
+ */
+bool attach_is_left_behind(const struct ring_recorder *recorder);
 
 /* Why ptrace refuses, and what helps. */
 void attach_explain(pid_t pid, int error, char message[ATTACH_MESSAGE_BYTES]);

@@ -252,6 +252,34 @@ uint64_t attach_started(pid_t pid)
 	return at ? strtoull(at, NULL, 10) : 0;
 }
 
+static uint64_t pid_space(void)
+{
+	struct stat status;
+
+	return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+}
+
+struct ring_recorder attach_recorder(void)
+{
+	pid_t pid = getpid();
+
+	return (struct ring_recorder){
+		.pid = (uint32_t)pid,
+		.started = attach_started(pid),
+		.space = pid_space(),
+	};
+}
+
+bool attach_is_left_behind(const struct ring_recorder *recorder)
+{
+	uint64_t space = pid_space();
+
+	if (recorder->has_ended)
+		return true;
+	return recorder->pid && recorder->started && space && space == recorder->space &&
+	       attach_started((pid_t)recorder->pid) != recorder->started;
+}
+
 /* ---- Whether ---- */
 
 struct facts {

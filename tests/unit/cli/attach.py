@@ -319,6 +319,50 @@ def check_ends(folder):
     checks.that(attached.wait() == 0, f"the program's end: {attached.rest}")
 
 
+def child_of(pid, name):
+    """The child that the kernel calls so."""
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        for child in file.read().split():
+            with open(f"/proc/{child}/comm", encoding="ascii") as comm:
+                if comm.read().strip() == name[:15]:
+                    return int(child)
+    return None
+
+
+def check_left_behind(folder):
+    """A recorder that can do nothing any more is no reason to refuse: all begins anew."""
+    def begin_anew(victim, what):
+        attached = Attached(victim, folder)
+        checks.that(attached.first.startswith("memsight: recording"), f"{what}: {attached.first}")
+        checks.that(victim.ask("mark") == "marked", f"{what}: no mark")
+        checks.that(attached.leave() == 0, f"{what}: {attached.rest}")
+        n = of_size(attached.database(), MARK_BYTES)
+        checks.that(n == N_MARKED, f"{what}: {n} of {N_MARKED} blocks")
+
+    victim = Victim(is_calm=True)
+    attached = Attached(victim, tempfile.mkdtemp(dir=folder))
+    os.kill(child_of(attached.process.pid, "memsight-attach"), signal.SIGKILL)
+    attached.process.kill()
+    attached.wait()
+    begin_anew(victim, "attach and recorder killed")
+    victim.end()
+
+    path = os.path.join(tempfile.mkdtemp(dir=folder), "preloaded.mst")
+    for what in "stopped", "killed":
+        victim = Victim((MEMSIGHT, "record", "-q", "-f", "-o", path, "--", VICTIM), is_calm=True)
+        recorder, victim.pid = victim.pid, child_of(victim.pid, os.path.basename(VICTIM))
+        if what == "killed":
+            victim.process.kill()
+            victim.process.wait()
+        else:
+            outcome = whole.Outcome([MEMSIGHT, "ctl", str(recorder), "stop"])
+            checks.that(outcome.status == 0, outcome.messages)
+        begin_anew(victim, f"a preloaded recording is {what}")
+        victim.tell("end")
+        checks.that(victim.answer() == "0 wrong", f"{what}: the program was disturbed")
+        victim.process.communicate()
+
+
 # Arguments: a name to have, a process to trace.
 TRACER = """
 import ctypes, sys
@@ -613,6 +657,7 @@ def main():
         check_watch(folder)
         check_library(folder)
         check_ends(folder)
+        check_left_behind(folder)
         check_refusals(folder)
         check_waits(folder)
         check_children(folder)
