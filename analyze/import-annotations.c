@@ -195,12 +195,16 @@ static int on_plugin_lost(struct import *import, const struct note *note)
 
 static int on_enter(struct import *import, const struct note *note)
 {
+	if (!note->text)
+		return regions_empty_call(import->regions, note->thread, false, import->now_ns);
 	return regions_enter(import->regions, note->thread, note->text, note->event->address,
 			     import->now_ns);
 }
 
 static int on_leave(struct import *import, const struct note *note)
 {
+	if (!note->text)
+		return regions_empty_call(import->regions, note->thread, true, import->now_ns);
 	return regions_leave(import->regions, note->thread, note->text, note->event->address,
 			     import->now_ns);
 }

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """What a call of an empty function costs its thread: plain, by memsight, with hooks of
--finstrument-functions that count or take times, and by uftrace where it is installed.
+-finstrument-functions that count or take times, and by uftrace where it is installed. Then how far
+the time that memsight reports of a function is from what the function itself saw.
 
 bench-functions.py MEMSIGHT SOURCE [ROUNDS]: SOURCE is function-calls.c. Prints ns a call above the
 plain program's: the least and the median of the rounds, which take turns."""
+import json
 import os
 import shutil
 import statistics
@@ -26,14 +28,23 @@ def ns_of(command, folder):
     return float(done.stdout.splitlines()[0])
 
 
+def known(record, plain, ns, folder):
+    """How many ns a call are reported more than the function saw."""
+    seen = ns_of([*record, "--function-include", "^f_known$", "--", plain, str(ns)], folder)
+    done = subprocess.run([MEMSIGHT, "report", "calls.mst", "--functions", "--format", "json"],
+                          check=True, capture_output=True, text=True, cwd=folder)
+    row, = json.loads(done.stdout)
+    return row["time"] / row["trips"] - seen
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         plain = compiled(folder, "plain")
-        record = [MEMSIGHT, "record", "--quiet", "--force", "-o", "calls.mst", "--source", "none",
-                  "--function-include", "^f_empty$"]
+        record = [MEMSIGHT, "record", "--quiet", "--force", "-o", "calls.mst", "--source", "none"]
+        empty = [*record, "--function-include", "^f_empty$"]
         ways = {
-            "memsight": [*record, "--", plain],
-            "memsight, not stored": [*record, "--sink", "null", "--", plain],
+            "memsight": [*empty, "--", plain],
+            "memsight, not stored": [*empty, "--sink", "null", "--", plain],
             "-finstrument-functions, counted": [compiled(folder, "counted", "-DCOUNTED",
                                                          "-finstrument-functions")],
             "-finstrument-functions, timed": [compiled(folder, "timed", "-DCOUNTED", "-DTIMED",
@@ -53,6 +64,10 @@ def main():
         for name, values in found.items():
             print(f"{name}: {min(values) - least:.1f} ns more (median"
                   f" {statistics.median(values) - least:.1f})")
+        for ns in 200, 1000:
+            errors = [known(record, plain, ns, folder) for _ in range(ROUNDS)]
+            print(f"reported of {ns} ns: {statistics.median(errors):+.1f} ns a call (from"
+                  f" {min(errors):+.1f} to {max(errors):+.1f})")
 
 
 main()

@@ -76,6 +76,17 @@ const char report_functions_sql[] =
 	WHOLE REGION_COLUMNS " n_paths AS paths, name AS function"
 	" FROM whole, flat ORDER BY own_ns DESC, name LIMIT :limit";
 
+#define COST_LINE \
+	"SELECT printf('time and own: without the %.1f ns that memsight took for each call of a" \
+	" function (measured by %,d calls of an empty one, of which half are within ±%.1f ns)," \
+	" in all %s; hooks of blocks are in them', inside_ns + outside_ns, n, spread_ns," \
+	" duration_text((SELECT sum(own_cost_ns) FROM region_total WHERE run_id = :run)))" \
+	" FROM function_cost WHERE run_id = :run"
+const char report_regions_foot_sql[] = COST_LINE;
+const char report_functions_foot_sql[] =
+	COST_LINE " UNION ALL SELECT 'time and own: with what memsight took for each call, which"
+	" was not measured' WHERE NOT EXISTS (SELECT 1 FROM function_cost WHERE run_id = :run)";
+
 /* A counter has what it grew by, another component its mean. */
 const char report_components_sql[] =
 	"WITH RECURSIVE path(id, text, place) AS ("

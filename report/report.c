@@ -216,6 +216,7 @@ const struct report reports[] = {
 			"time: share of the run's samples of user CPU time; " INTERVAL_NOTE
 			"; blocks and bytes: allocated in the region; left open: trips that no pop"
 			" of their own ended",
+		.foot_sql = report_regions_foot_sql,
 		.sql = report_regions_sql,
 		KINDS(TABLE_COUNT, TABLE_COUNT, TABLE_DURATION, TABLE_DURATION, TABLE_SHARE,
 		      TABLE_PERCENT, TABLE_PERCENT, TABLE_SHARE, TABLE_PERCENT, TABLE_PERCENT,
@@ -234,7 +235,8 @@ const struct report reports[] = {
 			"time: share of the run's samples of user CPU time; " INTERVAL_NOTE
 			"; blocks and bytes: allocated in it; left open: calls that ended by an"
 			" exception, a jump or their thread's end; paths: of callers, see"
-			" --regions; times have memsight's own of each call in them",
+			" --regions",
+		.foot_sql = report_functions_foot_sql,
 		.sql = report_functions_sql,
 		KINDS(TABLE_COUNT, TABLE_COUNT, TABLE_DURATION, TABLE_DURATION, TABLE_SHARE,
 		      TABLE_PERCENT, TABLE_PERCENT, TABLE_SHARE, TABLE_PERCENT, TABLE_PERCENT,

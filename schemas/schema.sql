@@ -1009,7 +1009,8 @@ CREATE TABLE region_total (
     depth       INTEGER NOT NULL, -- [regions] 1 = outermost
     n_trips     INTEGER NOT NULL, -- [trips] pushes
     n_left_open INTEGER NOT NULL, -- [trips] of them, that no pop of their own ended
-    all_ns      INTEGER NOT NULL, -- [ns] wall time, added up over trips and threads, ns
+    all_ns      INTEGER NOT NULL, -- [ns] wall time, added up over trips and threads, without what
+                                  -- memsight took for calls of functions
     own_ns      INTEGER NOT NULL, -- [ns] without the regions inside
     all_blocks  INTEGER NOT NULL, -- [blocks] blocks allocated
     own_blocks  INTEGER NOT NULL, -- [blocks] without the regions inside
@@ -1021,9 +1022,21 @@ CREATE TABLE region_total (
     own_time_ns INTEGER NOT NULL, -- [ns] without the regions inside
     all_faults  INTEGER NOT NULL, -- [page faults] page faults
     own_faults  INTEGER NOT NULL, -- [page faults] without the regions inside
+    all_cost_ns INTEGER NOT NULL, -- [ns] that memsight took for calls of functions, `function_cost`
+    own_cost_ns INTEGER NOT NULL, -- [ns] without the regions inside
     PRIMARY KEY (run_id, id)
 ) WITHOUT ROWID;
 CREATE INDEX region_total_parent ON region_total(run_id, parent_id);
+
+-- What memsight takes for a call of a function (`record --function-include`), as calls of an empty
+-- one took it in the same processes. No row: not measured. *How much was taken off?*
+CREATE TABLE function_cost (
+    run_id     INTEGER PRIMARY KEY, -- `run.id`
+    n          INTEGER NOT NULL, -- [calls] that were measured
+    inside_ns  REAL NOT NULL,    -- [ns] in the time of a call; mean of the middle half
+    outside_ns REAL NOT NULL,    -- [ns] in the time of who calls; the same
+    spread_ns  REAL NOT NULL     -- [ns] so near to that are half of those that were measured
+);
 
 -- Components of plug-ins (`record --load`). *What did it cost to ask?*
 CREATE TABLE component (

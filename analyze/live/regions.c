@@ -8,6 +8,7 @@
 
 #include "common/array.h"
 #include "common/hash-map.h"
+#include "common/statistics.h"
 #include "store/block-weight.h"
 #include "store/database.h"
 #include "store/row-writer.h"
@@ -23,6 +24,9 @@ struct counts {
 	uint64_t n_samples;
 	uint64_t time_ns;
 	uint64_t n_faults;
+	/* Moments of ours in wall_ns: behind begins of calls and before ends; and others. */
+	uint64_t n_inside;
+	uint64_t n_outside;
 };
 
 /* A path of regions, and its sums: of the regions themselves, and with those inside. */
@@ -61,6 +65,14 @@ struct stack {
 	size_t n_allocated;
 	uint64_t n_too_deep; /* open beyond REGIONS_MAX_DEPTH */
 	uint64_t last_slot; /* where it last called a function, or came back; 0: nowhere */
+	int64_t empty_ns; /* when it last called an empty function, or came back; 0: never */
+};
+
+/* How long something took that was done many times. */
+struct durations {
+	double *ns;
+	size_t n;
+	size_t n_allocated;
 };
 
 struct regions {
@@ -79,6 +91,8 @@ struct regions {
 	struct stack *stacks; /* by number of the thread */
 	size_t n_stacks;
 	size_t n_stacks_allocated;
+	struct durations inside; /* of calls of an empty function */
+	struct durations outside; /* between them */
 	struct rows *rows;
 	int64_t first_row;
 	uint64_t n_rows;
@@ -124,6 +138,8 @@ struct regions *regions_close(struct regions *regions)
 	free(regions->stacks);
 	free(regions->paths);
 	free(regions->opens);
+	free(regions->inside.ns);
+	free(regions->outside.ns);
 	key_map_finish(&regions->by_thread);
 	key_map_finish(&regions->by_name);
 	rows_close(regions->rows);
@@ -310,6 +326,8 @@ static void add(struct counts *to, const struct counts *more)
 	to->n_samples += more->n_samples;
 	to->time_ns += more->time_ns;
 	to->n_faults += more->n_faults;
+	to->n_inside += more->n_inside;
+	to->n_outside += more->n_outside;
 }
 
 static int write_row(struct regions *regions, uint32_t thread, const struct trip *trip,
@@ -356,6 +374,7 @@ static int end_trip(struct regions *regions, uint32_t thread, size_t i, int64_t 
 	trip.own.wall_ns = trip.end_ns - trip.start_ns - trip.inside.wall_ns;
 	if (trip.own.wall_ns < 0)
 		trip.own.wall_ns = 0; /* what began in it went on longer */
+	trip.own.n_inside = trip.open != 0;
 	add(&all, &trip.own);
 	path->n_trips++;
 	path->n_left_open += ending != REGION_POPPED;
@@ -364,8 +383,10 @@ static int end_trip(struct regions *regions, uint32_t thread, size_t i, int64_t 
 		add(&path->all, &all);
 	if (trip.open)
 		regions->opens[trip.open - 1].n--;
-	if (outer)
+	if (outer) {
 		add(&outer->inside, &all);
+		outer->own.n_outside += trip.open != 0;
+	}
 	return write_row(regions, thread, &trip, outer);
 }
 
@@ -517,6 +538,81 @@ int regions_leave(struct regions *regions, uint32_t thread, uint32_t text, uint6
 	return r;
 }
 
+/* ---- What we take for a call ---- */
+
+/* A bound for damaged traces, and for many processes. */
+static int add_duration(struct durations *durations, int64_t ns)
+{
+	if (durations->n >= REGIONS_MAX_EMPTY || ns < 0)
+		return 0;
+	if (grow_array(&durations->ns, durations->n, &durations->n_allocated,
+		       sizeof(*durations->ns)) < 0)
+		return -ENOMEM;
+	durations->ns[durations->n++] = (double)ns;
+	return 0;
+}
+
+int regions_empty_call(struct regions *regions, uint32_t thread, bool is_end, int64_t time_ns)
+{
+	struct stack *stack = stack_of(regions, thread);
+	int r = 0;
+
+	if (!stack)
+		return thread >= MAX_THREAD ? 0 : -ENOMEM;
+	if (stack->empty_ns)
+		r = add_duration(is_end ? &regions->inside : &regions->outside,
+				 time_ns - stack->empty_ns);
+	stack->empty_ns = time_ns;
+	return r;
+}
+
+/* The mean of the middle half: stamps are whole ns, and some calls are interrupted. */
+static double middle(struct durations *durations)
+{
+	size_t from = durations->n / 4, n = durations->n - 2 * from;
+
+	statistics_sort(durations->ns, durations->n);
+	return statistics_mean(durations->ns + from, n);
+}
+
+/* Half of the measured ones lie so near to the middle. */
+static double spread(const struct durations *sorted)
+{
+	return (statistics_quantile(sorted->ns, sorted->n, 0.75) -
+		statistics_quantile(sorted->ns, sorted->n, 0.25)) /
+	       2;
+}
+
+struct cost {
+	double inside_ns; /* of a call */
+	double outside_ns;
+};
+
+/* Nothing where none was measured: the begin of the recording was cut off. */
+static int measure_cost(struct regions *regions, struct cost *ret_cost)
+{
+	struct durations *inside = &regions->inside, *outside = &regions->outside;
+
+	*ret_cost = (struct cost){ 0 };
+	if (inside->n == 0 || outside->n == 0)
+		return 0;
+	*ret_cost = (struct cost){ middle(inside), middle(outside) };
+	return db_run(regions->db,
+		      "INSERT INTO function_cost(run_id, n, inside_ns, outside_ns, spread_ns)"
+		      " VALUES(?1, ?2, ?3, ?4, ?5)",
+		      "nnrrr", regions->run_id, (int64_t)inside->n, ret_cost->inside_ns,
+		      ret_cost->outside_ns, spread(inside) + spread(outside));
+}
+
+/* Of what was measured in whole: never more than there is. */
+static int64_t cost_of(const struct cost *cost, const struct counts *counts)
+{
+	double ns = (double)counts->n_inside * cost->inside_ns +
+		    (double)counts->n_outside * cost->outside_ns;
+
+	return ns < (double)counts->wall_ns ? llround(ns) : counts->wall_ns;
+}
+
 /* ---- End ---- */
 
 /* When a thread ended, as far as anybody told. */
@@ -531,30 +627,33 @@ static int64_t end_of(const struct regions *regions, uint32_t thread, int64_t en
 	return end_ns;
 }
 
-static int write_path(const struct regions *regions, size_t i)
+static int write_path(const struct regions *regions, size_t i, const struct cost *cost)
 {
 	const struct path *path = &regions->paths[i];
 	const struct counts *all = &path->all, *own = &path->own;
+	int64_t all_cost_ns = cost_of(cost, all), own_cost_ns = cost_of(cost, own);
 
 	return db_run(
 		regions->db,
 		"INSERT INTO region_total(run_id, id, parent_id, name, depth, n_trips,"
 		" n_left_open, all_ns, own_ns, all_blocks, own_blocks, all_bytes, own_bytes,"
-		" all_samples, own_samples, all_time_ns, own_time_ns, all_faults, own_faults)"
-		" VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,"
-		" ?17, ?18, ?19)",
-		"nnitnnnnnnnnnnnnnnn", regions->run_id, (int64_t)i + 1,
+		" all_samples, own_samples, all_time_ns, own_time_ns, all_faults, own_faults,"
+		" all_cost_ns, own_cost_ns) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,"
+		" ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)",
+		"nnitnnnnnnnnnnnnnnnnn", regions->run_id, (int64_t)i + 1,
 		path->parent ? (int64_t)path->parent : INT64_MIN,
 		texts_get(regions->texts, path->text), (int64_t)path->depth, (int64_t)path->n_trips,
-		(int64_t)path->n_left_open, all->wall_ns, own->wall_ns, llround(all->n_blocks),
-		llround(own->n_blocks), (int64_t)all->bytes, (int64_t)own->bytes,
-		(int64_t)all->n_samples, (int64_t)own->n_samples, (int64_t)all->time_ns,
-		(int64_t)own->time_ns, (int64_t)all->n_faults, (int64_t)own->n_faults);
+		(int64_t)path->n_left_open, all->wall_ns - all_cost_ns, own->wall_ns - own_cost_ns,
+		llround(all->n_blocks), llround(own->n_blocks), (int64_t)all->bytes,
+		(int64_t)own->bytes, (int64_t)all->n_samples, (int64_t)own->n_samples,
+		(int64_t)all->time_ns, (int64_t)own->time_ns, (int64_t)all->n_faults,
+		(int64_t)own->n_faults, all_cost_ns, own_cost_ns);
 }
 
 int regions_finish(struct regions *regions, int64_t end_ns)
 {
-	int r = 0;
+	struct cost cost;
+	int r = measure_cost(regions, &cost);
 
 	for (uint32_t thread = 0; thread < regions->n_stacks && r == 0; thread++) {
 		while (regions->stacks[thread].n > 0 && r == 0)
@@ -562,6 +661,6 @@ int regions_finish(struct regions *regions, int64_t end_ns)
 				     end_of(regions, thread, end_ns), REGION_LEFT);
 	}
 	for (size_t i = 0; i < regions->n_paths && r == 0; i++)
-		r = write_path(regions, i);
+		r = write_path(regions, i, &cost);
 	return r < 0 ? r : rows_flush(regions->rows);
 }

@@ -12,6 +12,7 @@
  *
  * Threads go by their numbers in the trace, times are ns since the run's start. One thread.
  */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +25,7 @@ struct regions;
 #define REGIONS_MAX_DEPTH 1000u /* open at once in a thread; deeper ones are only counted */
 #define REGIONS_MAX_ROWS  200000u
 #define REGIONS_MAX_CALLS 200000u /* of functions, open at once in a thread */
+#define REGIONS_MAX_EMPTY 65536u /* calls of an empty function that are looked at */
 #define REGIONS_MAX_PATHS 200000u /* through functions; further ones count as if called by none */
 
 /* region.ending */
@@ -62,6 +64,12 @@ int regions_enter(struct regions *regions, uint32_t thread, uint32_t text, uint6
 		  int64_t time_ns);
 int regions_leave(struct regions *regions, uint32_t thread, uint32_t text, uint64_t slot,
 		  int64_t time_ns);
+
+/*
+ * A thread calls an empty function, or (is_end) comes back: what that takes is ours. It is taken
+ * off the times of paths, for each call what lies within it, and the rest of what has called it.
+ */
+int regions_empty_call(struct regions *regions, uint32_t thread, bool is_end, int64_t time_ns);
 
 /* What a thread does counts for the region that it is in. */
 struct block_weight;

@@ -5,12 +5,13 @@
 #include "tracealloc/stack/thunk.h"
 
 #if defined(__x86_64__)
-#define N_PLACES     (4u * TA_MAX_THUNKS)
-#define MAX_PROBES   64u
-#define QUICK_BYTES  (3u * RING_RECORD_BYTES) /* that a call writes at most */
-#define STATE_BYTES  4096u /* of x87, SSE, AVX and AVX-512 registers: 2,688 */
-#define STATE_PARTS  0xe7u /* their bits in XCR0 */
-#define LEGACY_BYTES 512u /* of FXSAVE; behind it lies XSAVE's header */
+#define N_PLACES      (4u * TA_MAX_THUNKS)
+#define MAX_PROBES    64u
+#define QUICK_BYTES   (3u * RING_RECORD_BYTES) /* that a call writes at most */
+#define STATE_BYTES   4096u /* of x87, SSE, AVX and AVX-512 registers: 2,688 */
+#define STATE_PARTS   0xe7u /* their bits in XCR0 */
+#define N_EMPTY_CALLS 512u
+#define LEGACY_BYTES  512u /* of FXSAVE; behind it lies XSAVE's header */
 
 /* clang-format off */
 /*
@@ -37,6 +38,9 @@ __attribute__((used, visibility("hidden"))) void ta_function_enter(struct ta_fun
 								   uintptr_t *slot);
 __attribute__((used, visibility("hidden"))) void ta_function_leave(uintptr_t *slot);
 extern const char ta_function_leave_stub[] __attribute__((visibility("hidden")));
+extern void ta_function_call_empty(uint64_t n) __attribute__((visibility("hidden")));
+/* Without a name: analyze learns from its calls what ours take. */
+struct ta_function ta_function_nothing __attribute__((used, visibility("hidden")));
 
 __asm__(".text\n"
 	".hidden ta_function_enter_stub\n"
@@ -57,6 +61,32 @@ __asm__(".text\n"
 	".cfi_startproc\n" KEEP "	lea 80(%rbp), %rdi\n"
 	"	call ta_function_leave\n" GIVE_BACK ".cfi_endproc\n"
 	".size ta_function_leave_stub, . - ta_function_leave_stub\n");
+
+/* Calls a function that does nothing but what an entered one does, so many times. */
+__asm__(".text\n"
+	".type ta_function_call_empty, @function\n"
+	"ta_function_call_empty:\n"
+	".cfi_startproc\n" PUSH("rbx") "	mov %rdi, %rbx\n"
+	"1:	call ta_function_empty\n"
+	"	dec %rbx\n"
+	"	jnz 1b\n" POP("rbx") "	ret\n"
+	".cfi_endproc\n"
+	".size ta_function_call_empty, . - ta_function_call_empty\n"
+	".type ta_function_empty, @function\n"
+	"ta_function_empty:\n"
+	".cfi_startproc\n"
+	"	call ta_function_enter_empty\n"
+	"	ret\n"
+	".cfi_endproc\n"
+	".size ta_function_empty, . - ta_function_empty\n"
+	".type ta_function_enter_empty, @function\n"
+	"ta_function_enter_empty:\n"
+	".cfi_startproc\n"
+	".cfi_def_cfa_offset 16\n" KEEP
+	"	lea ta_function_nothing(%rip), %rdi\n"
+	"	lea 88(%rbp), %rsi\n"
+	"	call ta_function_enter\n" GIVE_BACK ".cfi_endproc\n"
+	".size ta_function_enter_empty, . - ta_function_enter_empty\n");
 
 /* clang-format on */
 
@@ -240,6 +270,11 @@ void ta_function_leave(uintptr_t *slot)
 		leave(slot);
 	else if (state != TA_OFF)
 		leave_slow(slot);
+}
+
+void ta_function_measure(void)
+{
+	ta_function_call_empty(N_EMPTY_CALLS);
 }
 
 void ta_function_end_tail(uintptr_t *slot)

@@ -27,6 +27,12 @@ extern const char ta_function_enter_stub[] __attribute__((visibility("hidden")))
 bool ta_function_begin(void);
 
 /*
+ * Call an empty function some times, as if it had been chosen. It has no name: what lies between
+ * its calls is the time that we take. In an image that records, no hook runs.
+ */
+void ta_function_measure(void);
+
+/*
  * When a function that is recorded ends by jumping to us, it is over, and the return address
  * becomes what it was: for those that look at who has called them. slot: where it lies.
  */

@@ -307,6 +307,7 @@ void ta_functions_begin(void)
 		if (file && !atomic_load(&placed[file - files].is_there))
 			patch(module, file, &placed[file - files]);
 	}
+	ta_function_measure();
 }
 
 static bool is_still_loaded(const struct ta_place *place, const struct plan_file *file)

@@ -331,6 +331,48 @@ START_TEST(trips_beyond_the_bound_are_in_the_aggregate)
 }
 END_TEST
 
+static void call(int64_t begin_ns, int64_t end_ns)
+{
+	ck_assert_int_eq(regions_enter(regions, 1, 1, 0x7000, begin_ns), 0);
+	ck_assert_int_eq(regions_leave(regions, 1, 1, 0x7000, end_ns), 0);
+}
+
+/* Empty calls: 40 ns between their moments, 20 between them; one of them was interrupted. */
+START_TEST(times_are_without_what_calls_of_an_empty_function_took)
+{
+	int64_t now = 1000;
+
+	for (int i = 0; i < 100; i++) {
+		ck_assert_int_eq(regions_empty_call(regions, 1, false, now), 0);
+		now += i == 50 ? 5000 : 40;
+		ck_assert_int_eq(regions_empty_call(regions, 1, true, now), 0);
+		now += 20;
+	}
+	ck_assert_int_eq(regions_push(regions, 1, 2, 10000), 0);
+	for (int i = 0; i < 10; i++)
+		call(10000 + i * 100, 10070 + i * 100);
+	ck_assert_int_eq(regions_pop(regions, 1, 2, 11000), 0);
+	/* Shorter than that: nothing is left of it, and not less. */
+	call(12000, 12010);
+	ck_assert_int_eq(regions_finish(regions, END_NS), 0);
+#define OF(depth, column)                                                                          \
+	check_integer(db_handle(db), "SELECT " column " FROM region_total WHERE depth = " #depth   \
+				     " ORDER BY n_trips DESC")
+	ck_assert_int_eq(OF(2, "n_trips"), 10);
+	ck_assert_int_eq(OF(2, "all_ns"), 10 * 30);
+	ck_assert_int_eq(OF(2, "own_cost_ns"), 10 * 40);
+	ck_assert_int_eq(OF(1, "all_ns"), 1000 - 10 * 60);
+	ck_assert_int_eq(OF(1, "all_cost_ns"), 10 * 60);
+	ck_assert_int_eq(OF(1, "own_ns"), 1000 - 10 * 70 - 10 * 20);
+	ck_assert_int_eq(check_integer(db_handle(db), "SELECT all_ns FROM region_total WHERE"
+						      " depth = 1 AND all_cost_ns = 10"),
+			 0);
+	ck_assert_int_eq(check_integer(db_handle(db), "SELECT n FROM function_cost WHERE"
+						      " inside_ns = 40 AND outside_ns = 20"),
+			 100);
+}
+END_TEST
+
 static Suite *regions_suite(void)
 {
 	Suite *suite = suite_create("regions");
@@ -342,6 +384,7 @@ static Suite *regions_suite(void)
 	tcase_add_test(tests, regions_that_nest_too_deep_are_counted_and_want_their_pops);
 	tcase_add_test(tests, an_open_region_ends_with_its_thread);
 	tcase_add_test(tests, trips_beyond_the_bound_are_in_the_aggregate);
+	tcase_add_test(tests, times_are_without_what_calls_of_an_empty_function_took);
 	suite_add_tcase(suite, tests);
 	return suite;
 }
