@@ -337,6 +337,9 @@ static void say_summary(const struct run_summary *summary, const struct run_opti
 	if (summary->n_cut_off)
 		cmd_warn("--last %s: %s earlier events are not in the trace; what lived then is",
 			 run->last, grouped(summary->n_cut_off, events));
+	if (summary->last_room_ns)
+		cmd_warn("--last %s: there was room for the last %.2f s of it", run->last,
+			 (double)summary->last_room_ns / 1e9);
 	if (summary->n_below_min)
 		cmd_warn("%s blocks below --min-size were counted, not recorded",
 			 grouped(summary->n_below_min, events));

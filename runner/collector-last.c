@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -28,6 +29,10 @@
 #define RETRY_NS       UINT64_C(1000000000)
 #define CUT_NICE       10
 #define LARGE_BYTES    (256 << 10)
+#define MAX_FULL       3 /* cuts in a row without room: then others must make some */
+#define RING_PERCENT   45 /* of the disk: a cut needs as much beside it */
+#define GAP_PERCENT    70 /* with what is left of a gap, behind which a cut leaves little */
+#define GAP_BYTES      (16u << 20) /* that wait for room before there is a gap, at most */
 
 int collector_last_check(const struct run_options *options, char *message, size_t n_bytes)
 {
@@ -78,6 +83,15 @@ static uint64_t ticks_of(const struct collector *collector, uint64_t ns)
 	return (uint64_t)((double)ns * (double)collector->ticks_per_second / 1e9);
 }
 
+/* As it is, and with what waits: that is counted raw, and takes about half of it in the file. */
+static bool fits_disk(const struct collector *collector, uint64_t waiting_bytes, unsigned percent)
+{
+	uint64_t bytes = trace_writer_file_bytes(collector->writer) + waiting_bytes / 2;
+
+	return collector->last.disk_bytes == UINT64_MAX ||
+	       bytes <= collector->last.disk_bytes / 100 * percent;
+}
+
 /* Where the trace is to begin; -ENODATA: there is not so much of it. */
 static int find_cut(const struct collector *collector, struct trace_writer_cut *ret_cut)
 {
@@ -93,8 +107,16 @@ static int find_cut(const struct collector *collector, struct trace_writer_cut *
 				      &by_time);
 	if (most && trace_writer_file_bytes(collector->writer) > last->base_bytes + most)
 		trace_writer_find_cut(collector->writer, 0, most, &by_size);
+	/* Where nothing near it serves: all but what lives, so that there is room again. */
+	if (last->most_bytes && by_size.offset == 0 && !fits_disk(collector, 0, RING_PERCENT))
+		trace_writer_find_cut(collector->writer, 0, 0, &by_size);
 	*ret_cut = by_time.offset > by_size.offset ? by_time : by_size;
 	return ret_cut->offset ? 0 : -ENODATA;
+}
+
+static uint64_t kept_bytes(const struct collector *collector)
+{
+	return trace_writer_file_bytes(collector->writer) - collector->last.base_bytes;
 }
 
 /* There is half as much again. */
@@ -102,7 +124,7 @@ static bool is_due(const struct collector *collector)
 {
 	const struct collector_last *last = &collector->last;
 	uint64_t span = ticks_of(collector, last->span_ns);
-	uint64_t bytes = trace_writer_file_bytes(collector->writer) - last->base_bytes;
+	uint64_t bytes = kept_bytes(collector);
 
 	return (span && collector->committed_ticks > last->cut_ticks + span + span / 2) ||
 	       (last->span_bytes && bytes > last->span_bytes + last->span_bytes / 2) ||
@@ -169,7 +191,8 @@ static void *run(void *context)
 	};
 	int r;
 
-	setpriority(PRIO_PROCESS, 0, CUT_NICE); /* of this thread: others go first */
+	if (last->most_bytes == 0) /* of this thread: others go first, unless room is wanted */
+		setpriority(PRIO_PROCESS, 0, CUT_NICE);
 	r = cut.fd < 0 ? -errno : trace_cut(&cut, &last->result);
 	last->copied = last->cut.offset;
 	for (uint64_t until;
@@ -240,6 +263,11 @@ static int move(struct collector *collector)
 	return 0;
 }
 
+static bool is_out_of_room(int error)
+{
+	return error == -ENOSPC || error == -EDQUOT || error == -EFBIG;
+}
+
 /* Said once, until it has gone well again. */
 static void put_off(struct collector *collector, int error)
 {
@@ -250,8 +278,20 @@ static void put_off(struct collector *collector, int error)
 		collector_warn(collector,
 			       "--last: the begin of %s cannot be cut off now: %s; it grows until "
 			       "that can be done",
-			       collector->output->path, strerror(-error));
+			       collector->output->path,
+			       is_out_of_room(error)
+				       ? "what lives needs more room than the disk has"
+				       : strerror(-error));
 	last->has_failed = true;
+}
+
+/*
+ * It grows by half until it is cut. Meanwhile the new file is there as well, and both grow: by as
+ * much as comes while the half is read.
+ */
+static uint64_t share_of_disk(const struct collector *collector)
+{
+	return (collector->room_bytes + kept_bytes(collector)) / 5;
 }
 
 static void finish_cut(struct collector *collector)
@@ -270,31 +310,33 @@ static void finish_cut(struct collector *collector)
 		last->cut_ticks = last->cut.ticks;
 		last->n_dropped = last->result.n_dropped_events;
 		last->has_failed = false;
+		last->n_full = 0;
+		last->is_full = false;
+		collector->retry_ns = 0; /* what waits is tried at once */
 		collector_number_cut(collector, last->cut.ticks, last->result.has_windows);
 		collector_look_at_room(collector);
+		if (last->most_bytes && share_of_disk(collector) > last->most_bytes)
+			last->most_bytes = share_of_disk(collector);
 		return;
 	}
-	if (r == -ENOSPC || r == -EDQUOT) { /* it took what the trace needs: there is room again */
-		collector_look_at_room(collector);
-		last->retry_ns = 0;
-		last->is_full = true;
-		last->has_failed = false;
-	} else {
+	collector_look_at_room(collector); /* it took what the trace needs: there is room again */
+	last->is_full = is_out_of_room(r);
+	if (!last->is_full || ++last->n_full >= MAX_FULL)
 		put_off(collector, r);
-	}
+	else
+		last->retry_ns = 0;
 }
 
 /* The disk has no room: keep less, where that can be begun now. */
 static void shrink(struct collector *collector)
 {
 	struct collector_last *last = &collector->last;
-	uint64_t n_bytes = trace_writer_file_bytes(collector->writer) - last->base_bytes;
+	uint64_t n_bytes = kept_bytes(collector);
 	bool is_first = last->most_bytes == 0;
 
 	if (last->is_running)
 		return;
-	/* It grows by half until it is cut, and then is there twice for a moment. */
-	last->most_bytes = (collector->room_bytes + n_bytes) * 3 / 10;
+	last->most_bytes = share_of_disk(collector);
 	if (last->most_bytes > n_bytes / 2)
 		last->most_bytes = n_bytes / 2;
 	if (last->most_bytes > collector->room_bytes / 4 * 3)
@@ -315,10 +357,110 @@ static void shrink(struct collector *collector)
 /* The part that is kept would soon not fit beside the trace. */
 static bool is_disk_small(const struct collector *collector)
 {
-	uint64_t n_bytes = trace_writer_file_bytes(collector->writer) - collector->last.base_bytes;
-
-	return collector->room_bytes < n_bytes / 4 * 3;
+	return collector->room_bytes / 2 < kept_bytes(collector);
 }
+
+/* ---- Gaps ---- */
+
+/*
+ * There is no room, and a cut does not make some fast enough: of what comes only what lives is
+ * kept. The program does not wait for that.
+ */
+static void begin_gap(struct collector *collector)
+{
+	struct collector_last *last = &collector->last;
+
+	if (last->gap_begin_ticks == 0) {
+		last->gap_begin_ticks = drain_safe_ticks(&collector->drain);
+		collector_warn(collector,
+			       "--last %s: %s is written slower than events come, or has no room: "
+			       "some are left out, and counted; what lives is not",
+			       collector->options->last, collector->output->path);
+	}
+	collector->drain.net = &last->net;
+	collector->samples.lacks_room = true;
+}
+
+/* So much may wait for room, and fits as one segment when there is. */
+static bool is_gap_due(const struct collector *collector)
+{
+	uint64_t part = collector_segment_bytes(collector);
+	uint64_t most = collector->last.disk_bytes / 10;
+
+	if (most > GAP_BYTES)
+		most = GAP_BYTES;
+	return trace_writer_pending_bytes(collector->writer) >= (most > part ? most : part);
+}
+
+/* What is left of it is given to the writer. */
+static void end_gap(struct collector *collector)
+{
+	struct collector_last *last = &collector->last;
+	uint64_t n_dropped = 0;
+
+	if (!collector->drain.net)
+		return;
+	net_give(&last->net, collector->writer, &n_dropped);
+	last->n_unwritten += n_dropped;
+	last->gap_end_ticks = drain_safe_ticks(&collector->drain);
+	collector->drain.net = NULL;
+	collector->samples.lacks_room = false;
+}
+
+/*
+ * A cut leaves out nothing that is stamped behind T, and T stands while there is more to read than
+ * a round takes. So a gap ends when T has moved: there the trace can be cut.
+ */
+bool collector_may_commit(struct collector *collector)
+{
+	struct collector_last *last = &collector->last;
+	uint64_t waiting_bytes = trace_writer_pending_bytes(collector->writer) +
+				 net_size(&last->net) * TRACE_WRITER_EVENT_BYTES;
+	bool is_gap = collector->drain.net != NULL;
+
+	if (!last->is_on || last->is_ending || collector->stopped_ticks) {
+		end_gap(collector);
+		return true;
+	}
+	if (is_gap && drain_safe_ticks(&collector->drain) <= collector->committed_ticks)
+		return false;
+	if (last->is_running || is_gap)
+		collector_look_at_room(collector);
+	if ((last->is_running || is_gap) && collector->room_bytes < waiting_bytes)
+		return false;
+	if (!last->is_running &&
+	    !fits_disk(collector, waiting_bytes, is_gap ? GAP_PERCENT : RING_PERCENT))
+		return false;
+	end_gap(collector);
+	return true;
+}
+
+/* The new file is at most as large, and both take what is still to come. */
+uint64_t collector_room_beside_cut(const struct collector *collector)
+{
+	const struct collector_last *last = &collector->last;
+	uint64_t needed = trace_writer_file_bytes(collector->writer);
+	uint64_t room = collector->room_bytes;
+	struct stat file;
+
+	if (fstat(last->fd, &file) == 0)
+		needed -= (uint64_t)file.st_size < needed ? (uint64_t)file.st_size : needed;
+	return room > needed ? (room - needed) / 2 : 0;
+}
+
+void collector_tick_gap(struct collector *collector)
+{
+	const struct collector_last *last = &collector->last;
+
+	if (!last->is_on || collector->stopped_ticks || !collector->retry_wait_ns)
+		return;
+	if (last->net.n_lost)
+		collector_stop(collector, "what lives does not fit on the disk");
+	else if (!collector->drain.net && is_gap_due(collector))
+		begin_gap(collector);
+}
+
+/* ---- */
 
 void collector_tick_last(struct collector *collector)
 {
@@ -345,14 +487,19 @@ void collector_settle_last(struct collector *collector)
 {
 	struct collector_last *last = &collector->last;
 
-	for (int i = 0; i < 8 && last->is_on && collector->retry_wait_ns; i++) {
-		last->retry_ns = 0;
+	if (!last->is_on)
+		return;
+	if (last->is_running)
+		finish_cut(collector);
+	collector_commit(collector);
+	for (int i = 0; i < 8 && collector->retry_wait_ns; i++) {
 		shrink(collector);
 		if (!last->is_running)
-			return;
+			break;
 		finish_cut(collector);
 		collector_commit(collector);
 	}
+	last->is_ending = true;
 }
 
 /* Exactly so much as was asked for: cuts under way are of what was asked for before. */
@@ -365,6 +512,11 @@ void collector_end_last(struct collector *collector)
 	last->has_sync = false;
 	if (!last->is_on)
 		return;
+	if (last->most_bytes && last->n_dropped && collector->ticks_per_second &&
+	    collector->committed_ticks - last->cut_ticks < ticks_of(collector, last->span_ns))
+		last->room_ns = (uint64_t)((double)(collector->committed_ticks - last->cut_ticks) *
+					   1e9 / (double)collector->ticks_per_second);
+	last->most_bytes = 0;
 	for (int i = 0; i < 2; i++) {
 		if (last->is_running)
 			finish_cut(collector);

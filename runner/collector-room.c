@@ -13,6 +13,7 @@
 #define RESERVE_BYTES	   (64u << 10) /* for what is written at the end */
 #define SMALLEST_SEGMENT   (16u << 10) /* of raw bytes: less is not worth a segment */
 #define HOLD_BYTES	   (64u << 20) /* of memory, for what waits for room on the disk */
+#define RING_SEGMENTS	   10u /* of --last, at least */
 #define FIRST_RETRY_NS	   UINT64_C(20000000)
 #define MAX_RETRY_NS	   UINT64_C(320000000)
 #define CHUNK_RAW_BYTES	   (RING_CHUNK_BYTES / RING_RECORD_BYTES * TRACE_WRITER_EVENT_BYTES)
@@ -20,6 +21,16 @@
 static uint64_t reserve_of(uint64_t most)
 {
 	return most > 4 * RESERVE_BYTES ? RESERVE_BYTES : most / 4;
+}
+
+/* On a small disk a ring has small segments: it can be cut at the end of each. */
+uint64_t collector_segment_bytes(const struct collector *collector)
+{
+	uint64_t part = collector->last.disk_bytes / RING_SEGMENTS;
+
+	if (!collector->last.is_on || part >= TRACE_SEGMENT_BYTES)
+		return TRACE_SEGMENT_BYTES;
+	return part > SMALLEST_SEGMENT ? part : SMALLEST_SEGMENT;
 }
 
 static uint64_t smallest_segment(const struct collector *collector)
@@ -34,17 +45,20 @@ static uint64_t hold_bytes(const struct collector *collector)
 {
 	uint64_t pool_bytes = (uint64_t)collector->pool->n_shared * RING_CHUNK_BYTES;
 
+	if (collector->last.is_on) /* how much there may be is decided by gaps */
+		return HOLD_BYTES;
 	return pool_bytes < HOLD_BYTES ? pool_bytes : HOLD_BYTES;
 }
 
 /*
  * Others may free some of the disk; what --max-size or a limit of the process takes does not come
- * back.
+ * back. A ring makes room for itself.
  */
 static bool can_wait(const struct collector *collector)
 {
-	return collector->room_reason != collector->most_reason &&
-	       trace_writer_pending_bytes(collector->writer) < hold_bytes(collector);
+	return collector->last.is_on ||
+	       (collector->room_reason != collector->most_reason &&
+		trace_writer_pending_bytes(collector->writer) < hold_bytes(collector));
 }
 
 /* The disk has no room: what is pending waits for the next try. */
@@ -76,7 +90,8 @@ void collector_limit_room(struct collector *collector, uint64_t file_limit_bytes
 		collector->most_reason = "the file size limit (ulimit -f) is reached";
 	}
 	collector->most_bytes = most;
-	trace_writer_hold(collector->writer, hold_bytes(collector));
+	trace_writer_hold(collector->writer, hold_bytes(collector),
+			  collector->options->last != NULL);
 	trace_writer_limit(collector->writer, most, most ? reserve_of(most) : RESERVE_BYTES);
 	collector_look_at_room(collector);
 }
@@ -93,14 +108,21 @@ void collector_look_at_room(struct collector *collector)
 			taken < collector->most_bytes ? collector->most_bytes - taken : 0;
 		collector->room_reason = collector->most_reason;
 	}
-	if (output_disk(collector->output, &free_bytes, &total_bytes) < 0)
-		return;
-	kept = total_bytes / DISK_GUARD_DIVISOR;
-	free_bytes = free_bytes > kept ? free_bytes - kept : 0;
-	if (free_bytes < collector->room_bytes) {
-		collector->room_bytes = free_bytes;
-		collector->room_reason = "less than 5 % of the disk are free";
+	if (output_disk(collector->output, &free_bytes, &total_bytes) == 0) {
+		kept = total_bytes / DISK_GUARD_DIVISOR;
+		free_bytes = free_bytes > kept ? free_bytes - kept : 0;
+		if (free_bytes < collector->room_bytes) {
+			collector->room_bytes = free_bytes;
+			collector->room_reason = "less than 5 % of the disk are free";
+		}
 	}
+	if (collector->room_bytes == UINT64_MAX)
+		collector->last.disk_bytes = UINT64_MAX;
+	else if (collector->last.is_running)
+		collector->room_bytes = collector_room_beside_cut(collector);
+	else
+		collector->last.disk_bytes =
+			collector->room_bytes + trace_writer_file_bytes(collector->writer);
 }
 
 struct trace_commit collector_commit_at(const struct collector *collector, uint64_t ticks)
@@ -120,7 +142,7 @@ void collector_stop(struct collector *collector, const char *reason)
 	snprintf(collector->stop_reason, sizeof(collector->stop_reason), "%s", reason);
 	pool_end(collector->pool, RING_STOPPED);
 	tracker_stop(&collector->tracker, collector->stopped_ticks);
-	trace_writer_hold(collector->writer, 0);
+	trace_writer_hold(collector->writer, 0, false);
 	collector->retry_ns = 0;
 	collector->drain.is_muted = true;
 	samples_mute(&collector->samples);
@@ -133,16 +155,20 @@ int collector_commit(struct collector *collector)
 	struct trace_commit commit;
 	int err;
 
+	if (!collector_may_commit(collector)) {
+		collector_wait_for_room(collector);
+		return 0;
+	}
 	/* Events of a segment are put in time by lines that end in it, and not by a guess. */
 	collector->last_pair = clock_pair_read(collector->clock);
 	store_clock(collector->writer, &collector->last_pair);
 	commit = collector_commit_at(collector, drain_safe_ticks(&collector->drain));
 	err = trace_writer_commit(collector->writer, &commit, NULL);
 
-	collector->committed_ticks = commit.ticks;
 	collector_look_at_room(collector);
 	switch (-err) {
 	case 0:
+		collector->committed_ticks = commit.ticks;
 		collector->retry_ns = 0;
 		collector->retry_wait_ns = 0;
 		collector->last.has_saved = true;
@@ -197,7 +223,13 @@ uint32_t collector_max_chunks(const struct collector *collector, uint32_t most)
 	uint64_t n_chunks = room > pending ? (room - pending) / CHUNK_RAW_BYTES : 0;
 
 	/* One that has stopped reads to count what it drops, one that waits keeps it in memory. */
-	if (collector->stopped_ticks || collector->retry_wait_ns || n_chunks >= most)
+	if (collector->stopped_ticks || collector->drain.net)
+		return most;
+	if (collector->retry_wait_ns)
+		n_chunks = most;
+	if (n_chunks > collector_segment_bytes(collector) / CHUNK_RAW_BYTES)
+		n_chunks = collector_segment_bytes(collector) / CHUNK_RAW_BYTES;
+	if (n_chunks >= most)
 		return most;
 	return n_chunks ? (uint32_t)n_chunks : 1;
 }

@@ -87,14 +87,17 @@ static void store_losses(struct collector *collector, uint64_t ticks)
 		.reason = collector->stop_reason,
 	};
 	struct store_loss dropped = {
-		.count = totals->n_dropped_events + totals->n_dropped_samples,
+		.count = totals->n_dropped_events + totals->n_dropped_samples +
+			 collector->last.n_unwritten + collector->samples.n_unwritten,
+		.from_ticks = collector->last.gap_begin_ticks,
+		.to_ticks = collector->last.gap_end_ticks,
 		.source = "collector",
 		.reason = "could not be written",
 	};
 
 	store_loss(collector->writer, &stopped);
 	store_loss(collector->writer, &dropped);
-	collector->n_dropped = dropped.count;
+	collector->n_dropped = totals->n_dropped_events + totals->n_dropped_samples;
 	collector->tracker.n_losses += samples_store_losses(&collector->samples) + dropped.count;
 }
 
@@ -103,6 +106,7 @@ int collector_end(struct collector *collector)
 	struct fact_writer facts = { .writer = collector->writer };
 	struct trace_commit commit;
 	uint64_t ticks;
+	char room[32];
 
 	if (collector->tracker.images.n_live > 0) {
 		/* Somebody runs on: let hooks that are under way finish what they have reserved. */
@@ -123,7 +127,7 @@ int collector_end(struct collector *collector)
 	tracker_finish(&collector->tracker, ticks);
 	collector_settle_last(collector);
 	/* The last events: what of them has no room is counted below. */
-	trace_writer_hold(collector->writer, 0);
+	trace_writer_hold(collector->writer, 0, false);
 	if (collector->tracker.n_signal_stops)
 		collector_warn(
 			collector,
@@ -132,6 +136,10 @@ int collector_end(struct collector *collector)
 	collector_commit(collector);
 	collector_end_last(collector);
 	facts.ticks = ticks;
+	if (collector->last.room_ns) {
+		snprintf(room, sizeof(room), "%.2f s", (double)collector->last.room_ns / 1e9);
+		write_end_fact(&facts, TRACE_CUT_FACT_ROOM, room);
+	}
 	run_facts(write_end_fact, &facts);
 	collector->last_pair = clock_pair_read(collector->clock);
 	store_clock(collector->writer, &collector->last_pair);

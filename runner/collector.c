@@ -165,21 +165,64 @@ void collector_finish(struct collector *collector)
 	collector->totals = live_totals_destroy(collector->totals);
 	if (collector->drain.pool)
 		drain_finish(&collector->drain);
+	net_finish(&collector->last.net);
 	if (collector->epoll_fd > 0)
 		close(collector->epoll_fd);
 	collector->epoll_fd = -1;
 }
 
+/* A recorder that is killed soon after its start loses little: at first it commits more often. */
+static bool is_commit_due(struct collector *collector)
+{
+	if (collector->now_ns < collector->next_commit_ns)
+		return trace_writer_pending_bytes(collector->writer) >=
+		       collector_segment_bytes(collector);
+	if (collector->commit_interval_ns < COMMIT_NS)
+		collector->commit_interval_ns *= 2;
+	if (collector->commit_interval_ns > COMMIT_NS)
+		collector->commit_interval_ns = COMMIT_NS;
+	collector->next_commit_ns = collector->now_ns + collector->commit_interval_ns;
+	return true;
+}
+
+static int commit_what_is_due(struct collector *collector)
+{
+	int err;
+
+	collector_tick_last(collector);
+	collector_tick_gap(collector);
+	if (collector->now_ns < collector->retry_ns)
+		return 0;
+	err = collector_check_room(collector);
+	if (err == 0 && collector->now_ns >= collector->retry_ns && is_commit_due(collector))
+		err = collector_commit(collector);
+	return err;
+}
+
+/* All of a process that has ended comes at once: more than a ring on a small disk can take. */
+static void read_ahead(struct collector *collector)
+{
+	uint32_t n_chunks = 0;
+
+	do {
+		collector_round(collector);
+		n_chunks += collector->drain.n_round_chunks;
+		collector->now_ns = monotonic_ns();
+	} while (collector->last.is_on && commit_what_is_due(collector) == 0 &&
+		 collector->drain.n_round_chunks >= collector->round_chunks &&
+		 n_chunks < collector->pool->n_shared);
+}
+
 static void end_process(struct collector *collector, pid_t pid)
 {
-	collector_round(collector);
+	read_ahead(collector);
 	tracker_gone(&collector->tracker, pid, STORE_STATUS_UNKNOWN, clock_ticks(collector->clock));
 }
 
 /* All that it wrote before its end is read, and stamped, before its end is. */
 static void end_command(struct collector *collector, int status)
 {
-	collector_round(collector);
+	read_ahead(collector);
 	collector->command_has_ended = true;
 	collector->command_end_ns = monotonic_ns();
 	tracker_gone(&collector->tracker, collector->command_pid, status,
@@ -384,23 +427,8 @@ static void say_what_is_waited_for(struct collector *collector)
 	}
 }
 
-/* A recorder that is killed soon after its start loses little: at first it commits more often. */
-static bool is_commit_due(struct collector *collector)
-{
-	if (collector->now_ns < collector->next_commit_ns)
-		return trace_writer_pending_bytes(collector->writer) >= TRACE_SEGMENT_BYTES;
-	if (collector->commit_interval_ns < COMMIT_NS)
-		collector->commit_interval_ns *= 2;
-	if (collector->commit_interval_ns > COMMIT_NS)
-		collector->commit_interval_ns = COMMIT_NS;
-	collector->next_commit_ns = collector->now_ns + collector->commit_interval_ns;
-	return true;
-}
-
 static int do_timed_work(struct collector *collector)
 {
-	int err;
-
 	if (collector->now_ns >= collector->next_sample_ns) {
 		if (!collector->command_has_ended)
 			look_for_end_of_command(collector);
@@ -416,13 +444,7 @@ static int do_timed_work(struct collector *collector)
 	collector_tick_touches(collector);
 	if (collector->now_ns >= collector->next_second_ns)
 		each_second(collector);
-	collector_tick_last(collector);
-	if (collector->now_ns < collector->retry_ns)
-		return 0;
-	err = collector_check_room(collector);
-	if (err == 0 && collector->now_ns >= collector->retry_ns && is_commit_due(collector))
-		err = collector_commit(collector);
-	return err;
+	return commit_what_is_due(collector);
 }
 
 static bool has_ended(struct collector *collector)

@@ -162,6 +162,7 @@ static void summarize(struct run *run)
 	summary->n_losses = tracker->n_losses + totals->n_dropped_events +
 			    totals->n_dropped_samples - collector->n_dropped;
 	summary->n_cut_off = collector->last.n_dropped;
+	summary->last_room_ns = collector->last.room_ns;
 	summary->n_below_min = tracker->n_below_min;
 	summary->wait_ns = tracker->wait_ns;
 	summary->file_bytes = trace_writer_file_bytes(run->writer);

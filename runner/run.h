@@ -69,6 +69,7 @@ struct run_summary {
 	bool has_faults; /* ... were sampled: 0 then means that there was none */
 	uint64_t n_losses; /* events and samples that are not in the trace */
 	uint64_t n_cut_off; /* of n_events: those that --last has left out */
+	uint64_t last_room_ns; /* of --last: for so much there was room; 0: for all */
 	uint64_t n_below_min; /* blocks below min_bytes: not recorded, on request */
 	uint64_t wait_ns; /* that threads of the program waited for the collector, added up */
 	uint64_t file_bytes;

@@ -17,6 +17,8 @@
 #define TRACE_CUT_FACT_SPAN    "memsight.last"
 #define TRACE_CUT_FACT_EVENTS  "memsight.dropped_events"
 #define TRACE_CUT_FACT_SAMPLES "memsight.dropped_samples"
+/* Of the span: how much of it the disk had room for, where that was less. */
+#define TRACE_CUT_FACT_ROOM "memsight.last_room"
 /* A trace without windows gets one, of what is whole: from the cut on. Its cause, then the span. */
 #define TRACE_CUT_CAUSE "last "
 

@@ -39,6 +39,7 @@ struct trace_writer {
 	uint64_t limit_bytes; /* that the file may have; 0: no limit */
 	uint64_t reserve_bytes; /* of them, kept for the last segment */
 	uint64_t hold_bytes; /* of a segment that waits for room on the disk, at most */
+	bool holds_limit; /* or for room below the limit */
 	struct trace_compressor compressor;
 	struct trace_stream *last_events; /* the stream of the last event, often the next one's */
 	struct trace_streams streams;
@@ -161,12 +162,18 @@ int trace_writer_find_cut(const struct trace_writer *writer, uint64_t ticks, uin
 	const struct trace_index_entry *entries = writer->index.entries;
 
 	/* The first one is what was left by the last cut. */
-	for (uint32_t i = writer->index.n_entries; i-- > 2;) {
+	for (uint32_t i = writer->index.n_entries + 1; i-- > 2;) {
+		uint64_t offset =
+			i == writer->index.n_entries ? writer->file_bytes : entries[i].offset;
+
 		if (ticks ? entries[i - 1].commit_ticks > ticks
-			  : writer->file_bytes - entries[i].offset < n_bytes)
+			  : writer->file_bytes - offset < n_bytes)
+			continue;
+		/* What came since T last moved would all have to stay. */
+		if (entries[i - 1].commit_ticks == entries[i - 2].commit_ticks)
 			continue;
 		*ret_cut = (struct trace_writer_cut){
-			.offset = entries[i].offset,
+			.offset = offset,
 			.ticks = entries[i - 1].commit_ticks,
 		};
 		return 0;
@@ -248,9 +255,10 @@ void trace_writer_limit(struct trace_writer *writer, uint64_t limit_bytes, uint6
 	writer->reserve_bytes = reserve_bytes;
 }
 
-void trace_writer_hold(struct trace_writer *writer, uint64_t hold_bytes)
+void trace_writer_hold(struct trace_writer *writer, uint64_t hold_bytes, bool with_limit)
 {
 	writer->hold_bytes = hold_bytes;
+	writer->holds_limit = with_limit;
 }
 
 /* ---- Frames ---- */
@@ -694,6 +702,11 @@ static uint64_t find_disk_room(const struct trace_writer *writer, uint64_t n_byt
 	return 0;
 }
 
+static bool may_wait(const struct trace_writer *writer, int error)
+{
+	return error == -ENOSPC || error == -EDQUOT || (error == -EFBIG && writer->holds_limit);
+}
+
 /* Append the closed segment, or what there is room for. */
 static int write_segment(struct trace_writer *writer, bool is_last, struct trace_index_entry *entry)
 {
@@ -710,7 +723,7 @@ static int write_segment(struct trace_writer *writer, bool is_last, struct trace
 		r = append(writer, outputs, 2, &written);
 		room = written > kept ? written - kept : 0;
 	}
-	if ((r == -ENOSPC || r == -EDQUOT) && !is_last && n_bytes < writer->hold_bytes)
+	if (may_wait(writer, r) && !is_last && n_bytes < writer->hold_bytes)
 		return -EAGAIN;
 	if (is_out_of_room(r))
 		salvage_segment(writer, room, entry);

@@ -91,10 +91,11 @@ uint64_t trace_writer_file_bytes(const struct trace_writer *writer);
 void trace_writer_limit(struct trace_writer *writer, uint64_t limit_bytes, uint64_t reserve_bytes);
 
 /*
- * Let a segment that the disk has no room for wait, while it has fewer than hold_bytes (0: none
- * waits, as at first): a commit is then -EAGAIN, changes nothing, and may be tried again.
+ * Let a segment that the disk (with_limit: or the file, by its limit) has no room for wait, while
+ * it has fewer than hold_bytes (0: none waits, as at first): a commit is then -EAGAIN, changes
+ * nothing, and may be tried again.
  */
-void trace_writer_hold(struct trace_writer *writer, uint64_t hold_bytes);
+void trace_writer_hold(struct trace_writer *writer, uint64_t hold_bytes, bool with_limit);
 
 /*
  * Compress and append what is buffered, then a COMMIT frame. commit.ticks is T of the format.
@@ -127,7 +128,7 @@ int trace_writer_branch(const struct trace_writer *writer, int fd,
 
 /* Where a trace may be cut. */
 struct trace_writer_cut {
-	uint64_t offset; /* of the first segment that stays */
+	uint64_t offset; /* of the first segment that stays, or the file's end */
 	uint64_t ticks; /* T of the one before */
 };
 

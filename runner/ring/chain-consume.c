@@ -49,6 +49,12 @@ static bool begin_chain(struct drain *drain, struct chain *chain,
 	return chain->thread_id != 0;
 }
 
+/* A slot's next process is another one. */
+static uint64_t process_of(const struct drain *drain, const struct chain *chain)
+{
+	return (uint64_t)drain->slots[chain->slot].generation << 32 | chain->slot;
+}
+
 static void consume_event(struct drain *drain, struct chain *chain, const struct record *record)
 {
 	const struct ring_record2 *shared = (const struct ring_record2 *)record->shared;
@@ -82,7 +88,12 @@ static void consume_event(struct drain *drain, struct chain *chain, const struct
 	if (drain->handler.event)
 		drain->handler.event(drain->handler.user, slot_of(drain, chain)->image,
 				     chain->thread_id, &event);
-	note_result(drain, chain, trace_writer_event(drain->writer, chain->thread_id, &event));
+	if (drain->net)
+		net_take(drain->net, process_of(drain, chain), chain->thread_id, &event,
+			 drain->safe_ticks);
+	else
+		note_result(drain, chain,
+			    trace_writer_event(drain->writer, chain->thread_id, &event));
 }
 
 static void consume_node(struct drain *drain, struct chain *chain, const struct record *record)

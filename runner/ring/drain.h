@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runner/ring/net.h"
 #include "runner/ring/pool.h"
 #include "trace/writer.h"
 
@@ -120,6 +121,7 @@ struct drain {
 	uint32_t n_round_chunks; /* that the last round gave back */
 	uint32_t n_freed; /* not told to the programs yet */
 	bool is_muted; /* drop all events, counted */
+	struct event_net *net; /* that takes them instead of the trace; NULL: the trace does */
 	int error; /* first negative errno of the writer other than -ENOSPC */
 	void *scratch; /* RING_CHUNK_BYTES: a private copy of one long record */
 };

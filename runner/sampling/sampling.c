@@ -192,6 +192,10 @@ int samples_take_records(void *context, const void *records, size_t n_bytes, uin
 		stream->n_dropped += n_samples;
 		return 0;
 	}
+	if (samples->lacks_room && stream->source->role != ACCESS_ROLE_TASKS) {
+		samples->n_unwritten += n_samples;
+		return 0;
+	}
 	err = look_at_records(stream, records, n_bytes);
 	if (err < 0 || samples->is_muted || is_secret(stream))
 		return err;
@@ -350,6 +354,10 @@ static int take_aux(void *context, const struct trace_aux *aux, const void *byte
 
 	if (stream->owner->is_muted) {
 		stream->owner->n_dropped++; /* how many samples it holds only a decoder can tell */
+		return 0;
+	}
+	if (stream->owner->lacks_room) {
+		stream->owner->n_unwritten++;
 		return 0;
 	}
 	return trace_writer_aux(stream->owner->writer, stream->source_id, aux, bytes);

@@ -64,6 +64,8 @@ struct samples {
 	uint64_t n_unusable; /* records that could not be parsed */
 	bool is_muted; /* recording has stopped: drop and count */
 	uint64_t n_dropped;
+	bool lacks_room; /* for now: drop and count */
+	uint64_t n_unwritten;
 	char sources[128]; /* names of those that run, joined by " + " */
 	char passed[256]; /* those that auto passed over and why: "no pebs, ibs: ..."; "" */
 	char refusal[512]; /* why the first refused one does not, and what to do; "" */

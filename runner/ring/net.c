@@ -1,0 +1,177 @@
+#include "runner/ring/net.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/array.h"
+
+static bool is_end(const struct net_event *event)
+{
+	return event->event.op == TRACE_OP_FREE;
+}
+
+/* A block that was born and has ended, and of whose address no older event can come. */
+static bool is_over(const struct net_place *place, uint64_t safe_ticks)
+{
+	return !is_end(&place->first) && is_end(&place->last) &&
+	       place->last.event.ticks < safe_ticks;
+}
+
+/* Programs that take new addresses all the time have mostly places of blocks that are over. */
+static int forget_old(struct event_net *net, uint64_t safe_ticks)
+{
+	size_t n = 0;
+	int r = 0;
+
+	key_map_finish(&net->by_address);
+	for (size_t i = 0; i < net->n_places; i++)
+		if (!is_over(&net->places[i], safe_ticks))
+			net->places[n++] = net->places[i];
+	net->n_places = n;
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = key_map_put(&net->by_address, net->places[i].first.event.address,
+				net->places[i].process, i + 1);
+	return r < 0 ? r : n > NET_MAX_PLACES / 4 * 3 ? -ENOBUFS : 0;
+}
+
+static int add_place(struct event_net *net, uint64_t process, const struct net_event *event,
+		     uint64_t safe_ticks)
+{
+	int r = 0;
+
+	if (net->n_places >= NET_MAX_PLACES)
+		r = forget_old(net, safe_ticks);
+	if (r == 0)
+		r = grow_array(&net->places, net->n_places, &net->n_places_allocated,
+			       sizeof(*net->places));
+	if (r == 0)
+		r = key_map_put(&net->by_address, event->event.address, process, net->n_places + 1);
+	if (r == 0)
+		net->places[net->n_places++] = (struct net_place){ *event, *event, process };
+	return r;
+}
+
+static int take_block(struct event_net *net, uint64_t process, const struct net_event *event,
+		      uint64_t safe_ticks)
+{
+	uint64_t number = key_map_get(&net->by_address, event->event.address, process);
+	struct net_place *place;
+
+	if (!number)
+		return add_place(net, process, event, safe_ticks);
+	place = &net->places[number - 1];
+	if (event->event.ticks < place->first.event.ticks)
+		place->first = *event;
+	if (event->event.ticks >= place->last.event.ticks)
+		place->last = *event;
+	return 0;
+}
+
+/* It ends one block and begins another. */
+static int take_realloc(struct event_net *net, uint64_t process, const struct net_event *event,
+			uint64_t safe_ticks)
+{
+	struct net_event birth = *event, end = *event;
+	int r = 0;
+
+	end.event = (struct trace_event){
+		.op = TRACE_OP_FREE,
+		.call = event->event.call,
+		.flags = event->event.flags,
+		.stack_id = event->event.stack_id,
+		.ticks = event->event.begin_ticks,
+		.begin_ticks = event->event.begin_ticks,
+		.address = event->event.old_address,
+	};
+	birth.event.old_address = 0;
+	birth.event.begin_ticks = birth.event.ticks;
+	if (event->event.old_address)
+		r = take_block(net, process, &end, safe_ticks);
+	return r < 0 ? r : take_block(net, process, &birth, safe_ticks);
+}
+
+static int take_other(struct event_net *net, const struct net_event *event)
+{
+	if (net->n_others >= NET_MAX_PLACES)
+		return -ENOBUFS;
+	if (grow_array(&net->others, net->n_others, &net->n_others_allocated,
+		       sizeof(*net->others)) < 0)
+		return -ENOMEM;
+	net->others[net->n_others++] = *event;
+	return 0;
+}
+
+void net_take(struct event_net *net, uint64_t process, uint32_t thread_id,
+	      const struct trace_event *event, uint64_t safe_ticks)
+{
+	const struct net_event taken = { *event, net->n_taken++, thread_id };
+	int r;
+
+	if (net->n_lost) /* what follows would mean something else without it */
+		r = -ENOBUFS;
+	else if (event->op == TRACE_OP_REALLOC)
+		r = take_realloc(net, process, &taken, safe_ticks);
+	else if (event->op == TRACE_OP_ALLOC || event->op == TRACE_OP_FREE)
+		r = take_block(net, process, &taken, safe_ticks);
+	else
+		r = take_other(net, &taken);
+	net->n_lost += r < 0;
+}
+
+size_t net_size(const struct event_net *net)
+{
+	return 2 * net->n_places + net->n_others;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct net_event *x = a, *y = b;
+
+	if (x->event.ticks != y->event.ticks)
+		return x->event.ticks < y->event.ticks ? -1 : 1;
+	return (x->order > y->order) - (x->order < y->order);
+}
+
+/* What is left, in order of time. How many they are. */
+static size_t collect(const struct event_net *net, struct net_event *left)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < net->n_places; i++) {
+		const struct net_place *place = &net->places[i];
+
+		if (is_end(&place->first))
+			left[n++] = place->first;
+		if (!is_end(&place->last))
+			left[n++] = place->last;
+	}
+	for (size_t i = 0; i < net->n_others; i++)
+		left[n++] = net->others[i];
+	qsort(left, n, sizeof(*left), compare);
+	return n;
+}
+
+int net_give(struct event_net *net, struct trace_writer *writer, uint64_t *ret_n_dropped)
+{
+	struct net_event *left = calloc(net_size(net) + 1, sizeof(*left));
+	size_t n = left ? collect(net, left) : 0, n_given = 0;
+	int r = left ? 0 : -ENOMEM;
+
+	while (r == 0 && n_given < n) {
+		r = trace_writer_event(writer, left[n_given].thread_id, &left[n_given].event);
+		n_given += r == 0;
+	}
+	/* Of a realloc both halves may be left. */
+	*ret_n_dropped = net->n_taken > n_given ? net->n_taken - n_given : 0;
+	free(left);
+	net_finish(net);
+	return r;
+}
+
+void net_finish(struct event_net *net)
+{
+	key_map_finish(&net->by_address);
+	free(net->places);
+	free(net->others);
+	*net = (struct event_net){ 0 };
+}
