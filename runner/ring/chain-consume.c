@@ -85,6 +85,7 @@ static void consume_event(struct drain *drain, struct chain *chain, const struct
 		return;
 	}
 	drain->n_events++;
+	chain->last_ticks = event.ticks;
 	if (drain->handler.event)
 		drain->handler.event(drain->handler.user, slot_of(drain, chain)->image,
 				     chain->thread_id, &event);

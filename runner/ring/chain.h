@@ -19,6 +19,7 @@ struct chain {
 	uint32_t first_chunk; /* of the chunks at hand, by sequence */
 	uint32_t missing_rounds;
 	uint64_t clean_ticks; /* all that was stamped before is consumed */
+	uint64_t last_ticks; /* of the last event that was consumed */
 	bool has_begun;
 	bool has_ended;
 };

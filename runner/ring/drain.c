@@ -102,6 +102,9 @@ static int64_t drain_chain(struct drain *drain, struct chain *chain, uint32_t *b
 			break;
 		chain_free_first(drain, chain);
 		chain->next_sequence++;
+		/* No call is under way when a thread changes its chunk: the rest is later. */
+		if (chain->last_ticks > chain->clean_ticks)
+			chain->clean_ticks = chain->last_ticks;
 		is_clean = false;
 		(*budget)--;
 		if (drain->n_freed >= WAKE_EVERY_CHUNKS)
@@ -110,6 +113,20 @@ static int64_t drain_chain(struct drain *drain, struct chain *chain, uint32_t *b
 	if (is_clean)
 		chain->clean_ticks = drain->candidate_ticks;
 	return n_slots;
+}
+
+/* The chains from *link on come first, those before it last. */
+static void begin_with(struct drain_slot *slot, struct chain **link)
+{
+	struct chain *first = *link, **end = link;
+
+	if (!first || link == &slot->chains)
+		return;
+	while (*end)
+		end = &(*end)->next;
+	*end = slot->chains;
+	*link = NULL;
+	slot->chains = first;
 }
 
 static int64_t drain_slot_chains(struct drain *drain, uint32_t slot, uint32_t *budget,
@@ -121,6 +138,10 @@ static int64_t drain_slot_chains(struct drain *drain, uint32_t slot, uint32_t *b
 	while (*link) {
 		struct chain *chain = *link;
 
+		if (*budget == 0) { /* no thread is always behind another one */
+			begin_with(&drain->slots[slot], link);
+			break;
+		}
 		n_slots += drain_chain(drain, chain, budget, is_final);
 		if (chain->has_ended && chain->first_chunk == CHAIN_NO_CHUNK)
 			chain_destroy(drain, link);

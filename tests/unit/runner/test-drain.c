@@ -308,6 +308,31 @@ START_TEST(a_round_stops_at_its_budget_and_the_next_goes_on)
 }
 END_TEST
 
+/* Two threads write faster than is read: neither is behind the other for ever. */
+START_TEST(the_commit_time_follows_rounds_that_are_cut_short)
+{
+	struct ring_writer threads[2] = { { .pool = &pool, .serial = 1 },
+					  { .pool = &pool, .serial = 2 } };
+	uint64_t first = now;
+
+	for (unsigned i = 0; i < 8; i++) {
+		struct ring_writer *thread = &threads[i % 2];
+
+		ring_writer_take(thread, i);
+		ring_writer_event(thread, TRACE_OP_ALLOC, first + i, i, 8);
+		ring_writer_hand_over(thread);
+	}
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_int_eq(round_of(2), 2);
+	/* Two of the one and four of the other, or less: what comes next of each is not passed. */
+	ck_assert_uint_ge(drain_safe_ticks(&drain), first + 1);
+	ck_assert_uint_le(drain_safe_ticks(&drain), first + 4);
+	ck_assert_int_eq(round_of(100), 2);
+	round_of(100);
+	ck_assert_uint_gt(drain_safe_ticks(&drain), first + 7);
+}
+END_TEST
+
 /* The recorder comes back sooner when chunks run out, however little they held. */
 START_TEST(a_round_tells_how_many_chunks_it_gave_back)
 {
@@ -585,6 +610,7 @@ int main(void)
 	tcase_add_test(tcase, a_fork_that_gets_no_child_is_not_waited_for_for_ever);
 	tcase_add_test(tcase, an_empty_record_is_stepped_over);
 	tcase_add_test(tcase, a_round_stops_at_its_budget_and_the_next_goes_on);
+	tcase_add_test(tcase, the_commit_time_follows_rounds_that_are_cut_short);
 	tcase_add_test(tcase, a_round_tells_how_many_chunks_it_gave_back);
 	tcase_add_test(tcase, programs_are_told_when_chunks_are_free);
 	tcase_add_test(tcase, an_ended_image_is_drained_and_its_slot_is_another);
