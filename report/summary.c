@@ -680,12 +680,13 @@ static void write_dropped(FILE *out, sqlite3 *db, int64_t run)
 {
 	auto_free char *line = report_sql_text(
 		db,
-		"SELECT printf('%,d events and %,d samples%s (--last %s%s): what lived then is here',"
-		" CAST(events.value AS INTEGER), CAST(samples.value AS INTEGER), coalesce((SELECT"
+		"SELECT printf('%,d events and %,d samples%s (--last %s%s): what lived then is"
+		" here', CAST(events.value AS INTEGER), CAST(samples.value AS INTEGER),"
+		" coalesce((SELECT"
 		" printf(' before %.2f s', start_ns / 1e9) FROM window WHERE run_id = :run AND"
-		" number = 1 AND cause LIKE 'last %'), ''), span.value, coalesce((SELECT ', room for '"
-		" || value FROM fact WHERE run_id = :run AND key = 'memsight.last_room'), ''))"
-		" FROM fact AS span JOIN fact"
+		" number = 1 AND cause LIKE 'last %'), ''), span.value, coalesce((SELECT"
+		" ', room for ' || value FROM fact WHERE run_id = :run AND"
+		" key = 'memsight.last_room'), '')) FROM fact AS span JOIN fact"
 		" AS events ON events.run_id = :run AND events.key = 'memsight.dropped_events'"
 		" JOIN fact AS samples ON samples.run_id = :run AND samples.key ="
 		" 'memsight.dropped_samples' WHERE span.run_id = :run AND span.key ="

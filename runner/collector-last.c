@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -30,9 +29,6 @@
 #define CUT_NICE       10
 #define LARGE_BYTES    (256 << 10)
 #define MAX_FULL       3 /* cuts in a row without room: then others must make some */
-#define RING_PERCENT   45 /* of the disk: a cut needs as much beside it */
-#define GAP_PERCENT    70 /* with what is left of a gap, behind which a cut leaves little */
-#define GAP_BYTES      (16u << 20) /* that wait for room before there is a gap, at most */
 
 int collector_last_check(const struct run_options *options, char *message, size_t n_bytes)
 {
@@ -83,15 +79,6 @@ static uint64_t ticks_of(const struct collector *collector, uint64_t ns)
 	return (uint64_t)((double)ns * (double)collector->ticks_per_second / 1e9);
 }
 
-/* As it is, and with what waits: that is counted raw, and takes about half of it in the file. */
-static bool fits_disk(const struct collector *collector, uint64_t waiting_bytes, unsigned percent)
-{
-	uint64_t bytes = trace_writer_file_bytes(collector->writer) + waiting_bytes / 2;
-
-	return collector->last.disk_bytes == UINT64_MAX ||
-	       bytes <= collector->last.disk_bytes / 100 * percent;
-}
-
 /* Where the trace is to begin; -ENODATA: there is not so much of it. */
 static int find_cut(const struct collector *collector, struct trace_writer_cut *ret_cut)
 {
@@ -108,7 +95,7 @@ static int find_cut(const struct collector *collector, struct trace_writer_cut *
 	if (most && trace_writer_file_bytes(collector->writer) > last->base_bytes + most)
 		trace_writer_find_cut(collector->writer, 0, most, &by_size);
 	/* Where nothing near it serves: all but what lives, so that there is room again. */
-	if (last->most_bytes && by_size.offset == 0 && !fits_disk(collector, 0, RING_PERCENT))
+	if (last->most_bytes && by_size.offset == 0 && !collector_has_disk_for(collector, 0))
 		trace_writer_find_cut(collector->writer, 0, 0, &by_size);
 	*ret_cut = by_time.offset > by_size.offset ? by_time : by_size;
 	return ret_cut->offset ? 0 : -ENODATA;
@@ -274,14 +261,16 @@ static void put_off(struct collector *collector, int error)
 	struct collector_last *last = &collector->last;
 
 	last->retry_ns = collector->now_ns + RETRY_NS;
-	if (!last->has_failed)
+	if (!last->has_failed && is_out_of_room(error))
+		collector_warn(collector,
+			       "--last: there is no room to cut off the begin of %s: of what comes "
+			       "only what lives is kept, until there is",
+			       collector->output->path);
+	else if (!last->has_failed)
 		collector_warn(collector,
 			       "--last: the begin of %s cannot be cut off now: %s; it grows until "
 			       "that can be done",
-			       collector->output->path,
-			       is_out_of_room(error)
-				       ? "what lives needs more room than the disk has"
-				       : strerror(-error));
+			       collector->output->path, strerror(-error));
 	last->has_failed = true;
 }
 
@@ -292,6 +281,19 @@ static void put_off(struct collector *collector, int error)
 static uint64_t share_of_disk(const struct collector *collector)
 {
 	return (collector->room_bytes + kept_bytes(collector)) / 5;
+}
+
+static void say_small(struct collector *collector)
+{
+	struct collector_last *last = &collector->last;
+
+	if (last->most_bytes && !last->said_small)
+		collector_warn(collector,
+			       "--last %s: the disk of %s is nearly full: from here on the last "
+			       "%s of the trace are kept",
+			       last->span, collector->output->path,
+			       format_bytes((int64_t)last->most_bytes).text);
+	last->said_small |= last->most_bytes > 0;
 }
 
 static void finish_cut(struct collector *collector)
@@ -310,6 +312,7 @@ static void finish_cut(struct collector *collector)
 		last->cut_ticks = last->cut.ticks;
 		last->n_dropped = last->result.n_dropped_events;
 		last->has_failed = false;
+		say_small(collector);
 		last->n_full = 0;
 		last->is_full = false;
 		collector->retry_ns = 0; /* what waits is tried at once */
@@ -332,7 +335,6 @@ static void shrink(struct collector *collector)
 {
 	struct collector_last *last = &collector->last;
 	uint64_t n_bytes = kept_bytes(collector);
-	bool is_first = last->most_bytes == 0;
 
 	if (last->is_running)
 		return;
@@ -344,120 +346,13 @@ static void shrink(struct collector *collector)
 	if (last->most_bytes < SMALLEST_BYTES)
 		last->most_bytes = SMALLEST_BYTES;
 	last->is_full = false;
-	if (begin_cut(collector) < 0)
-		return;
-	if (is_first)
-		collector_warn(collector,
-			       "--last %s: the disk of %s is nearly full: from here on the last "
-			       "%s of the trace are kept",
-			       last->span, collector->output->path,
-			       format_bytes((int64_t)last->most_bytes).text);
+	begin_cut(collector);
 }
 
 /* The part that is kept would soon not fit beside the trace. */
 static bool is_disk_small(const struct collector *collector)
 {
 	return collector->room_bytes / 2 < kept_bytes(collector);
-}
-
-/* ---- Gaps ---- */
-
-/*
- * There is no room, and a cut does not make some fast enough: of what comes only what lives is
- * kept. The program does not wait for that.
- */
-static void begin_gap(struct collector *collector)
-{
-	struct collector_last *last = &collector->last;
-
-	if (last->gap_begin_ticks == 0) {
-		last->gap_begin_ticks = drain_safe_ticks(&collector->drain);
-		collector_warn(collector,
-			       "--last %s: %s is written slower than events come, or has no room: "
-			       "some are left out, and counted; what lives is not",
-			       collector->options->last, collector->output->path);
-	}
-	collector->drain.net = &last->net;
-	collector->samples.lacks_room = true;
-}
-
-/* So much may wait for room, and fits as one segment when there is. */
-static bool is_gap_due(const struct collector *collector)
-{
-	uint64_t part = collector_segment_bytes(collector);
-	uint64_t most = collector->last.disk_bytes / 10;
-
-	if (most > GAP_BYTES)
-		most = GAP_BYTES;
-	return trace_writer_pending_bytes(collector->writer) >= (most > part ? most : part);
-}
-
-/* What is left of it is given to the writer. */
-static void end_gap(struct collector *collector)
-{
-	struct collector_last *last = &collector->last;
-	uint64_t n_dropped = 0;
-
-	if (!collector->drain.net)
-		return;
-	net_give(&last->net, collector->writer, &n_dropped);
-	last->n_unwritten += n_dropped;
-	last->gap_end_ticks = drain_safe_ticks(&collector->drain);
-	collector->drain.net = NULL;
-	collector->samples.lacks_room = false;
-}
-
-/*
- * A cut leaves out nothing that is stamped behind T, and T stands while there is more to read than
- * a round takes. So a gap ends when T has moved: there the trace can be cut.
- */
-bool collector_may_commit(struct collector *collector)
-{
-	struct collector_last *last = &collector->last;
-	uint64_t waiting_bytes = trace_writer_pending_bytes(collector->writer) +
-				 net_size(&last->net) * TRACE_WRITER_EVENT_BYTES;
-	bool is_gap = collector->drain.net != NULL;
-
-	if (!last->is_on || last->is_ending || collector->stopped_ticks) {
-		end_gap(collector);
-		return true;
-	}
-	if (is_gap && drain_safe_ticks(&collector->drain) <= collector->committed_ticks)
-		return false;
-	if (last->is_running || is_gap)
-		collector_look_at_room(collector);
-	if ((last->is_running || is_gap) && collector->room_bytes < waiting_bytes)
-		return false;
-	if (!last->is_running &&
-	    !fits_disk(collector, waiting_bytes, is_gap ? GAP_PERCENT : RING_PERCENT))
-		return false;
-	end_gap(collector);
-	return true;
-}
-
-/* The new file is at most as large, and both take what is still to come. */
-uint64_t collector_room_beside_cut(const struct collector *collector)
-{
-	const struct collector_last *last = &collector->last;
-	uint64_t needed = trace_writer_file_bytes(collector->writer);
-	uint64_t room = collector->room_bytes;
-	struct stat file;
-
-	if (fstat(last->fd, &file) == 0)
-		needed -= (uint64_t)file.st_size < needed ? (uint64_t)file.st_size : needed;
-	return room > needed ? (room - needed) / 2 : 0;
-}
-
-void collector_tick_gap(struct collector *collector)
-{
-	const struct collector_last *last = &collector->last;
-
-	if (!last->is_on || collector->stopped_ticks || !collector->retry_wait_ns)
-		return;
-	if (last->net.n_lost)
-		collector_stop(collector, "what lives does not fit on the disk");
-	else if (!collector->drain.net && is_gap_due(collector))
-		begin_gap(collector);
 }
 
 /* ---- */
@@ -502,6 +397,20 @@ void collector_settle_last(struct collector *collector)
 	last->is_ending = true;
 }
 
+/* Of what was asked for, how much there is, without a gap; 0: all of it. */
+static uint64_t whole_ns(const struct collector *collector)
+{
+	const struct collector_last *last = &collector->last;
+	uint64_t since =
+		last->gap_end_ticks > last->cut_ticks ? last->gap_end_ticks : last->cut_ticks;
+	uint64_t ticks =
+		collector->committed_ticks > since ? collector->committed_ticks - since : 0;
+
+	if (ticks >= ticks_of(collector, last->span_ns) || !collector->ticks_per_second)
+		return 0;
+	return 1 + (uint64_t)((double)ticks * 1e9 / (double)collector->ticks_per_second);
+}
+
 /* Exactly so much as was asked for: cuts under way are of what was asked for before. */
 void collector_end_last(struct collector *collector)
 {
@@ -512,10 +421,8 @@ void collector_end_last(struct collector *collector)
 	last->has_sync = false;
 	if (!last->is_on)
 		return;
-	if (last->most_bytes && last->n_dropped && collector->ticks_per_second &&
-	    collector->committed_ticks - last->cut_ticks < ticks_of(collector, last->span_ns))
-		last->room_ns = (uint64_t)((double)(collector->committed_ticks - last->cut_ticks) *
-					   1e9 / (double)collector->ticks_per_second);
+	if (last->most_bytes && last->n_dropped)
+		last->room_ns = whole_ns(collector);
 	last->most_bytes = 0;
 	for (int i = 0; i < 2; i++) {
 		if (last->is_running)

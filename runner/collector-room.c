@@ -1,10 +1,11 @@
 /*
  * Segments, and how far the trace may grow: --max-size, the limit of file size, the disk. Near the
  * end of it segments become small, so that nearly all of the room is used and little is lost with
- * the last one.
+ * the last one. A ring (--last) has gaps instead of an end.
  */
 #include <errno.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "runner/collector.h"
 #include "runner/trace-records-write.h"
@@ -17,6 +18,10 @@
 #define FIRST_RETRY_NS	   UINT64_C(20000000)
 #define MAX_RETRY_NS	   UINT64_C(320000000)
 #define CHUNK_RAW_BYTES	   (RING_CHUNK_BYTES / RING_RECORD_BYTES * TRACE_WRITER_EVENT_BYTES)
+
+#define RING_PERCENT 45 /* of the disk: a cut needs as much beside it */
+#define GAP_PERCENT  70 /* with what is left of a gap, behind which a cut leaves little */
+#define GAP_BYTES    (16u << 20) /* that wait for room before there is a gap, at most */
 
 static uint64_t reserve_of(uint64_t most)
 {
@@ -96,6 +101,19 @@ void collector_limit_room(struct collector *collector, uint64_t file_limit_bytes
 	collector_look_at_room(collector);
 }
 
+/* The new file is at most as large, and both take what is still to come. */
+static uint64_t room_beside_cut(const struct collector *collector)
+{
+	const struct collector_last *last = &collector->last;
+	uint64_t needed = trace_writer_file_bytes(collector->writer);
+	uint64_t room = collector->room_bytes;
+	struct stat file;
+
+	if (fstat(last->fd, &file) == 0)
+		needed -= (uint64_t)file.st_size < needed ? (uint64_t)file.st_size : needed;
+	return room > needed ? (room - needed) / 2 : 0;
+}
+
 void collector_look_at_room(struct collector *collector)
 {
 	uint64_t taken = trace_writer_file_bytes(collector->writer);
@@ -119,7 +137,7 @@ void collector_look_at_room(struct collector *collector)
 	if (collector->room_bytes == UINT64_MAX)
 		collector->last.disk_bytes = UINT64_MAX;
 	else if (collector->last.is_running)
-		collector->room_bytes = collector_room_beside_cut(collector);
+		collector->room_bytes = room_beside_cut(collector);
 	else
 		collector->last.disk_bytes =
 			collector->room_bytes + trace_writer_file_bytes(collector->writer);
@@ -150,12 +168,119 @@ void collector_stop(struct collector *collector, const char *reason)
 		       collector->output->path, reason);
 }
 
+/* As it is, and with what waits: that is counted raw, and takes about half of it in the file. */
+static bool fits_disk(const struct collector *collector, uint64_t waiting_bytes, unsigned percent)
+{
+	uint64_t bytes = trace_writer_file_bytes(collector->writer) + waiting_bytes / 2;
+
+	return collector->last.disk_bytes == UINT64_MAX ||
+	       bytes <= collector->last.disk_bytes / 100 * percent;
+}
+
+bool collector_has_disk_for(const struct collector *collector, uint64_t waiting_bytes)
+{
+	return fits_disk(collector, waiting_bytes, RING_PERCENT);
+}
+
+/* ---- Gaps of --last ---- */
+
+/*
+ * There is no room, and a cut does not make some fast enough: of what comes only what lives is
+ * kept. The program does not wait for that.
+ */
+static void begin_gap(struct collector *collector)
+{
+	struct collector_last *last = &collector->last;
+
+	if (last->gap_begin_ticks == 0)
+		collector_warn(collector,
+			       "--last %s: %s is written slower than events come, or has no room: "
+			       "some are left out, and counted; what lives is not",
+			       collector->options->last, collector->output->path);
+	last->gap_begin_ticks = drain_safe_ticks(&collector->drain);
+	collector->drain.net = &last->net;
+	collector->samples.lacks_room = true;
+}
+
+/* So much may wait for room, and fits as one segment when there is. */
+static bool is_gap_due(const struct collector *collector)
+{
+	uint64_t part = collector_segment_bytes(collector);
+	uint64_t most = collector->last.disk_bytes / 10;
+
+	if (most > GAP_BYTES)
+		most = GAP_BYTES;
+	return trace_writer_pending_bytes(collector->writer) >= (most > part ? most : part);
+}
+
+/* What is left of it is given to the writer; of what is not, the trace says so at once. */
+static void end_gap(struct collector *collector)
+{
+	struct collector_last *last = &collector->last;
+	struct store_loss loss = {
+		.from_ticks = last->gap_begin_ticks,
+		.to_ticks = clock_ticks(collector->clock),
+		.source = "last",
+		.reason = "no room on the disk",
+	};
+
+	if (!collector->drain.net)
+		return;
+	net_give(&last->net, collector->writer, &loss.count);
+	loss.count += collector->samples.n_unwritten;
+	collector->samples.n_unwritten = 0;
+	store_loss(collector->writer, &loss);
+	collector->tracker.n_losses += loss.count;
+	last->gap_end_ticks = loss.to_ticks;
+	collector->drain.net = NULL;
+	collector->samples.lacks_room = false;
+}
+
+/* A cut leaves out nothing that is stamped behind T: so a gap ends when T has moved. */
+static bool may_commit(struct collector *collector)
+{
+	struct collector_last *last = &collector->last;
+	uint64_t waiting_bytes = trace_writer_pending_bytes(collector->writer) +
+				 net_size(&last->net) * TRACE_WRITER_EVENT_BYTES;
+	bool is_gap = collector->drain.net != NULL;
+
+	if (!last->is_on || last->is_ending || collector->stopped_ticks) {
+		end_gap(collector);
+		return true;
+	}
+	if (is_gap && drain_safe_ticks(&collector->drain) <= collector->committed_ticks)
+		return false;
+	if (last->is_running || is_gap)
+		collector_look_at_room(collector);
+	if ((last->is_running || is_gap) && collector->room_bytes < waiting_bytes)
+		return false;
+	if (!last->is_running &&
+	    !fits_disk(collector, waiting_bytes, is_gap ? GAP_PERCENT : RING_PERCENT))
+		return false;
+	end_gap(collector);
+	return true;
+}
+
+void collector_tick_gap(struct collector *collector)
+{
+	const struct collector_last *last = &collector->last;
+
+	if (!last->is_on || collector->stopped_ticks || !collector->retry_wait_ns)
+		return;
+	if (last->net.n_lost)
+		collector_stop(collector, "what lives does not fit on the disk");
+	else if (!collector->drain.net && is_gap_due(collector))
+		begin_gap(collector);
+}
+
+/* ---- */
+
 int collector_commit(struct collector *collector)
 {
 	struct trace_commit commit;
 	int err;
 
-	if (!collector_may_commit(collector)) {
+	if (!may_commit(collector)) {
 		collector_wait_for_room(collector);
 		return 0;
 	}

@@ -87,17 +87,14 @@ static void store_losses(struct collector *collector, uint64_t ticks)
 		.reason = collector->stop_reason,
 	};
 	struct store_loss dropped = {
-		.count = totals->n_dropped_events + totals->n_dropped_samples +
-			 collector->last.n_unwritten + collector->samples.n_unwritten,
-		.from_ticks = collector->last.gap_begin_ticks,
-		.to_ticks = collector->last.gap_end_ticks,
+		.count = totals->n_dropped_events + totals->n_dropped_samples,
 		.source = "collector",
 		.reason = "could not be written",
 	};
 
 	store_loss(collector->writer, &stopped);
 	store_loss(collector->writer, &dropped);
-	collector->n_dropped = totals->n_dropped_events + totals->n_dropped_samples;
+	collector->n_dropped = dropped.count;
 	collector->tracker.n_losses += samples_store_losses(&collector->samples) + dropped.count;
 }
 

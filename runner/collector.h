@@ -114,15 +114,15 @@ struct collector_last {
 	uint64_t n_dropped; /* events before it */
 	uint64_t retry_ns; /* CLOCK_MONOTONIC: no cut before */
 	bool has_failed; /* the last one has, and that is said */
+	bool said_small; /* the disk is */
 	uint32_t n_full; /* that failed for want of room, since one went well */
 	bool is_full; /* one has; or the trace has no room */
 	/* While there is no room drain.net points to it: a gap, but for what lives. */
 	struct event_net net;
-	uint64_t gap_begin_ticks; /* of the first gap; 0: there was none */
-	uint64_t gap_end_ticks; /* of the last one */
+	uint64_t gap_begin_ticks; /* of the last gap; 0: there was none */
+	uint64_t gap_end_ticks;
 	bool is_ending; /* nothing more will come */
 	uint64_t room_ns; /* of span_ns: so much the disk had room for; 0: for all */
-	uint64_t n_unwritten; /* events that gaps have left out */
 	bool has_saved; /* a segment, since the disk was asked to keep it */
 	bool has_sync;
 	struct disk_sync sync;
@@ -286,6 +286,10 @@ void collector_look_at_room(struct collector *collector);
 uint64_t collector_segment_bytes(const struct collector *collector);
 /* Commit when the rest of the room could be full; stop when it is. 0 or a negative errno. */
 int collector_check_room(struct collector *collector);
+/* --last: does the trace, with so many raw bytes that wait, leave the room that a cut needs? */
+bool collector_has_disk_for(const struct collector *collector, uint64_t waiting_bytes);
+/* Between rounds of --last: is there to be a gap, since there is no room? */
+void collector_tick_gap(struct collector *collector);
 /* How many chunks a round may read so that the room is enough for them; at least 1. */
 uint32_t collector_max_chunks(const struct collector *collector, uint32_t most);
 /* A signal came in. */
@@ -392,15 +396,6 @@ int collector_last_check(const struct run_options *options, char *message, size_
 void collector_begin_last(struct collector *collector);
 /* After a commit, or in between: what is too old is cut off, in a thread. */
 void collector_tick_last(struct collector *collector);
-/* Between rounds: is there to be a gap, since there is no room? */
-void collector_tick_gap(struct collector *collector);
-/*
- * Is there room for what waits, beside a cut that is under way? If there is a gap it then ends.
- * Always true without --last, or when recording has stopped.
- */
-bool collector_may_commit(struct collector *collector);
-/* Of room_bytes: what a cut under way leaves to the trace. */
-uint64_t collector_room_beside_cut(const struct collector *collector);
 /* The end: what waits for room gets it. */
 void collector_settle_last(struct collector *collector);
 /* All is committed: cut off what is too old. */

@@ -58,7 +58,7 @@ static const struct rule rules[CHECK_RULE_COUNT] = {
 /* What makes events uncertain: a stack that was cut short changes no number. */
 static const char lost_sql[] =
 	"SELECT count || ' lost (' || source || ': ' || reason || ')' FROM loss"
-	" WHERE run_id = :run AND source IN ('tracealloc', 'collector', 'trace')"
+	" WHERE run_id = :run AND source IN ('tracealloc', 'collector', 'last', 'trace')"
 	" AND reason <> 'stack cut short' LIMIT 1";
 
 /* What else is missing: numbers without it are too small, if anything. */

@@ -151,6 +151,11 @@ const WORDS = [
 			+ "taken for inherited ones, or its frees for those of "
 			+ "blocks that nobody saw.",
 		"Give the recorder and the program more CPUs, or fewer children at once."],
+	[/^last: no room/,
+		"The disk had no room, or took less than came: of that time only what lived on "
+			+ "is here. Blocks that began and ended in it are in no count, and "
+			+ "its samples are missing.",
+		"A larger or faster disk, a shorter --last, or record less."],
 	[/--max-size is reached|file size limit|disk are free|could not be written/,
 		"The trace was full: what came after is not recorded.",
 		"Raise --max-size or free the disk, or record less."],
