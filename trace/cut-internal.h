@@ -139,6 +139,7 @@ struct cut {
 	struct cut_thread *threads;
 	size_t n_threads, n_threads_allocated;
 	struct key_map threads_by_id;
+	struct key_map threads_by_tid; /* the last one */
 	struct cut_record *records;
 	size_t n_records, n_records_allocated;
 	struct key_map last_records; /* of each kind of which the last one counts; place + 1 */
@@ -179,6 +180,15 @@ static inline struct cut_thread *cut_find_thread(const struct cut *cut, uint32_t
 	uint64_t number = key_map_get(&cut->threads_by_id, id, 0);
 
 	return number ? &cut->threads[number - 1] : NULL;
+}
+
+/* Something that stays names a thread by its tid: the thread may have ended. */
+static inline void cut_keep_tid(struct cut *cut, uint32_t tid)
+{
+	uint64_t number = key_map_get(&cut->threads_by_tid, tid, 0);
+
+	if (number)
+		cut->threads[number - 1].is_kept = true;
 }
 
 /* cut-records.c. Take a RECORDS frame. 0 or a negative errno, as all of these. */

@@ -534,6 +534,8 @@ static int decide_maps(struct cut *cut, struct cut_process *process)
 			cut->records[map->record - 1].is_dropped = !map->is_kept;
 		if (map->perf)
 			cut->perfs[map->perf - 1].is_dropped = !map->is_kept;
+		if (map->perf && map->is_kept)
+			cut_keep_tid(cut, cut->perfs[map->perf - 1].tid);
 		if (map->event)
 			cut->events[map->event - 1].is_kept = map->is_kept;
 	}

@@ -157,7 +157,8 @@ static int take_thread(struct taking *taking)
 		return r;
 	if (grow_array(&cut->threads, cut->n_threads, &cut->n_threads_allocated,
 		       sizeof(*cut->threads)) < 0 ||
-	    key_map_put(&cut->threads_by_id, record->thread_id, 0, cut->n_threads + 1) < 0)
+	    key_map_put(&cut->threads_by_id, record->thread_id, 0, cut->n_threads + 1) < 0 ||
+	    key_map_put(&cut->threads_by_tid, record->tid, 0, cut->n_threads + 1) < 0)
 		return -ENOMEM;
 	cut->threads[cut->n_threads++] = (struct cut_thread){
 		.id = record->thread_id,

@@ -140,32 +140,59 @@ static bool is_map(const struct cut_perf *perf)
 	return perf->type == PERF_RECORD_MMAP || perf->type == PERF_RECORD_MMAP2;
 }
 
+/* When each thread ended last, before the cut. Clocks of their own have times of their own. */
+static int find_ends(struct cut *cut, struct key_map *ends)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < cut->n_perfs; i++) {
+		const struct cut_perf *perf = &cut->perfs[i];
+		uint64_t clock = find_source(cut, perf->source)->has_other_clock;
+
+		if (!perf->is_late && perf->type == PERF_RECORD_EXIT &&
+		    perf->time_ns >= key_map_get(ends, perf->tid, clock))
+			r = key_map_put(ends, perf->tid, clock, perf->time_ns);
+	}
+	return r;
+}
+
+static int decide_records(struct cut *cut, const struct key_map *pids, const struct key_map *ends)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < cut->n_perfs; i++) {
+		struct cut_perf *perf = &cut->perfs[i];
+		uint64_t process = key_map_get(pids, perf->pid, 0);
+		uint64_t clock = find_source(cut, perf->source)->has_other_clock;
+		uint64_t end_ns = key_map_get(ends, perf->tid, clock);
+
+		if (perf->is_late) {
+			cut_keep_tid(cut, perf->tid);
+			continue;
+		}
+		/* What several CPUs have written is in no order of time. */
+		perf->is_dropped = !process || is_map(perf) || perf->type == PERF_RECORD_EXIT ||
+				   (end_ns && perf->time_ns <= end_ns);
+		if (process && is_map(perf))
+			r = cut_seen_map(cut, (uint32_t)process - 1, (uint32_t)i + 1);
+	}
+	return r;
+}
+
 int cut_decide_perf(struct cut *cut)
 {
-	struct key_map pids = { 0 }, ended = { 0 };
+	struct key_map pids = { 0 }, ends = { 0 };
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < cut->n_processes; i++)
 		if (cut->processes[i].is_kept)
 			r = key_map_put(&pids, cut->processes[i].pid, 0, i + 1);
-	/* Threads that have ended are of no use: from the last record to the first. */
-	for (size_t i = cut->n_perfs; r == 0 && i-- > 0;) {
-		struct cut_perf *perf = &cut->perfs[i];
-		uint64_t process = key_map_get(&pids, perf->pid, 0);
-
-		if (perf->is_late)
-			continue;
-		perf->is_dropped = !process || key_map_get(&ended, perf->tid, 0);
-		if (perf->type == PERF_RECORD_EXIT)
-			r = key_map_put(&ended, perf->tid, 0, 1);
-		perf->is_dropped |= perf->type == PERF_RECORD_EXIT;
-		if (is_map(perf)) {
-			perf->is_dropped = true;
-			r = process ? cut_seen_map(cut, (uint32_t)process - 1, (uint32_t)i + 1) : 0;
-		}
-	}
+	if (r == 0)
+		r = find_ends(cut, &ends);
+	if (r == 0)
+		r = decide_records(cut, &pids, &ends);
 	key_map_finish(&pids);
-	key_map_finish(&ended);
+	key_map_finish(&ends);
 	return r;
 }
 
@@ -190,11 +217,12 @@ int cut_accesses(struct cut *cut, const struct trace_item *item)
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < item->n; i++) {
-		if (is_behind(cut, item->accesses[i].raw_ns))
-			r = trace_writer_accesses(cut->writer, item->stream_id, &item->accesses[i],
-						  1);
-		else
+		if (!is_behind(cut, item->accesses[i].raw_ns)) {
 			cut->n_read_samples++;
+			continue;
+		}
+		cut_keep_tid(cut, item->accesses[i].tid);
+		r = trace_writer_accesses(cut->writer, item->stream_id, &item->accesses[i], 1);
 	}
 	return r;
 }

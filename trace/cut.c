@@ -262,6 +262,7 @@ static void finish(struct cut *cut)
 	free(cut->threads);
 	key_map_finish(&cut->processes_by_id);
 	key_map_finish(&cut->threads_by_id);
+	key_map_finish(&cut->threads_by_tid);
 	key_map_finish(&cut->last_records);
 }
 

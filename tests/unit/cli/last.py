@@ -68,8 +68,9 @@ QUESTIONS = {
         " AND coalesce(p.end_ns, ?1) >= ?1",
     "regions":
         "SELECT NULL, name, end_ns FROM region AS o WHERE coalesce(end_ns, ?1) >= ?1",
+    # A look may be behind the last line of the clock: its time is then off by some ns.
     "resident":
-        "SELECT NULL, time_ns, rss, user_ns FROM process_sample WHERE time_ns >= ?1",
+        "SELECT NULL, rss, user_ns FROM process_sample WHERE time_ns >= ?1",
     "samples":
         "SELECT NULL, time_ns, weight FROM sample WHERE time_ns >= ?1",
 }

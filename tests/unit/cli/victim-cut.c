@@ -57,6 +57,26 @@ static void *leave_one(void *number)
 	return NULL;
 }
 
+static void *be_short(void *number)
+{
+	free(malloc((size_t)number));
+	return NULL;
+}
+
+/* Many short threads, on all CPUs: their births and ends come in no order. */
+static void hurry(void)
+{
+	pthread_t threads[2];
+
+	for (size_t i = 0; i < 15; i++) {
+		for (int k = 0; k < 2; k++)
+			pthread_create(&threads[k], NULL, be_short, (void *)(40 + i));
+		for (int k = 0; k < 2; k++)
+			pthread_join(threads[k], NULL);
+		rest(1);
+	}
+}
+
 static void run_child(char *large)
 {
 	end_blocks(100, 150);
@@ -96,7 +116,8 @@ int main(void)
 			_exit(0);
 		if (i == 6)
 			free(left[2]);
-		rest(80);
+		hurry();
+		rest(30);
 	}
 	waitpid(child, NULL, 0);
 	blocks[250] = realloc(blocks[250], 9000);
