@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "analyze/import-internal.h"
+#include "analyze/live/pools/pools.h"
 #include "analyze/symbols/symbols.h"
 #include "common/cleanup.h"
 #include "common/collect-words.h"
@@ -209,6 +210,62 @@ static int on_leave(struct import *import, const struct note *note)
 			     import->now_ns);
 }
 
+/* ---- Blocks of allocators of the program's own ---- */
+
+static int on_block(struct import *import, const struct note *note)
+{
+	struct pool_block block = {
+		.thread = note->thread,
+		.text = note->text,
+		.time_ns = import->now_ns,
+		.address = note->event->address,
+		.size = note->event->size,
+		.pool = note->event->link,
+	};
+
+	block.stack_id =
+		stacks_row(import->stacks, note->thread, note->event->stack_id, import->now_ns);
+	return block.stack_id < 0 ? (int)block.stack_id : memory_pool_block(import->memory, &block);
+}
+
+static int on_block_end(struct import *import, const struct note *note)
+{
+	return memory_pool_block_end(import->memory, &(struct pool_block){
+							     .thread = note->thread,
+							     .time_ns = import->now_ns,
+							     .address = note->event->address,
+						     });
+}
+
+static int on_pool_reset(struct import *import, const struct note *note)
+{
+	return memory_pool_reset(import->memory, &(struct pool_block){
+							 .thread = note->thread,
+							 .text = note->text,
+							 .time_ns = import->now_ns,
+							 .pool = note->event->address,
+						 });
+}
+
+static int count_pool_losses(struct import *import)
+{
+	const struct pools_losses *lost = memory_pool_losses(import->memory);
+	const struct {
+		const char *what;
+		uint64_t n;
+	} rows[] = {
+		{ "ends of blocks whose begin was not seen", lost->n_ends },
+		{ "blocks nested too deep", lost->n_too_deep },
+		{ "blocks left out by --sample-bytes", lost->n_picked },
+		{ "blocks of too many pools, counted as of none", lost->n_pools },
+	};
+	int r = 0;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && r == 0; i++)
+		r = losses_count(&import->losses, "own allocators", rows[i].what, rows[i].n);
+	return r;
+}
+
 static int add_thunk(struct import *import, uint32_t thread, const struct merge_event *event)
 {
 	uint32_t process = memory_process_of(import->memory, thread);
@@ -302,6 +359,9 @@ static const struct {
 	{ TRACE_CALL_PLUGIN_LOST, on_plugin_lost },
 	{ TRACE_CALL_FUNCTION_ENTER, on_enter },
 	{ TRACE_CALL_FUNCTION_LEAVE, on_leave },
+	{ TRACE_CALL_BLOCK, on_block },
+	{ TRACE_CALL_BLOCK_END, on_block_end },
+	{ TRACE_CALL_POOL_RESET, on_pool_reset },
 };
 
 static int apply_note(struct import *import, uint32_t thread, const struct merge_event *event)
@@ -405,5 +465,7 @@ int import_finish_notes(struct import *import)
 		r = losses_count(&import->losses, "memsight.h",
 				 "names of memory whose size nobody knows",
 				 import->tally.total.sizeless_names);
+	if (r == 0)
+		r = count_pool_losses(import);
 	return r < 0 ? r : write_totals(import);
 }

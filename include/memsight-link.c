@@ -26,6 +26,21 @@ void memsight_link_name_range(const void *object, size_t size, const char *name)
 	memsight_name_range(object, size, name);
 }
 
+void memsight_link_block(const void *pointer, size_t size, const void *pool)
+{
+	memsight_block(pointer, size, pool);
+}
+
+void memsight_link_block_end(const void *pointer)
+{
+	memsight_block_end(pointer);
+}
+
+void memsight_link_pool_reset(const void *pool)
+{
+	memsight_pool_reset(pool);
+}
+
 void memsight_link_pause(void)
 {
 	memsight_pause();

@@ -14,6 +14,7 @@ module memsight
   public :: memsight_region_push, memsight_region_pop, memsight_mark, memsight_name_range
   public :: memsight_pause, memsight_resume, memsight_pause_thread, memsight_resume_thread
   public :: memsight_collect_push, memsight_collect_pop
+  public :: memsight_block, memsight_block_end, memsight_pool_reset
   public :: c_loc, c_size_t
 
   interface
@@ -37,6 +38,23 @@ module memsight
       type(c_ptr), value :: object
       integer(c_size_t), value :: size
       character(kind=c_char), intent(in) :: name(*)
+    end subroutine
+
+    subroutine memsight_block(pointer, size, pool) bind(C, name='memsight_link_block')
+      import :: c_ptr, c_size_t
+      type(c_ptr), value :: pointer
+      integer(c_size_t), value :: size
+      type(c_ptr), value :: pool
+    end subroutine
+
+    subroutine memsight_block_end(pointer) bind(C, name='memsight_link_block_end')
+      import :: c_ptr
+      type(c_ptr), value :: pointer
+    end subroutine
+
+    subroutine memsight_pool_reset(pool) bind(C, name='memsight_link_pool_reset')
+      import :: c_ptr
+      type(c_ptr), value :: pool
     end subroutine
 
     subroutine link_collect_push(classes) bind(C, name='memsight_link_collect_push')

@@ -36,6 +36,10 @@ extern void memsight_1_region_pop(const char *name) MEMSIGHT_WEAK;
 extern void memsight_1_mark(const char *name) MEMSIGHT_WEAK;
 extern void memsight_1_name(const void *object, size_t size, const char *name) MEMSIGHT_WEAK
 	MEMSIGHT_NO_ACCESS(1);
+extern void memsight_1_block(const void *pointer, size_t size, const void *pool) MEMSIGHT_WEAK
+	MEMSIGHT_NO_ACCESS(1) MEMSIGHT_NO_ACCESS(3);
+extern void memsight_1_block_end(const void *pointer) MEMSIGHT_WEAK MEMSIGHT_NO_ACCESS(1);
+extern void memsight_1_pool_reset(const void *pool) MEMSIGHT_WEAK MEMSIGHT_NO_ACCESS(1);
 extern void memsight_1_pause(void) MEMSIGHT_WEAK;
 extern void memsight_1_resume(void) MEMSIGHT_WEAK;
 extern void memsight_1_pause_thread(void) MEMSIGHT_WEAK;
@@ -124,6 +128,33 @@ inline void memsight_name(const void *object, const char *name)
 				    : sizeof(object),                                              \
 			    (name))
 #endif
+
+/*
+ * For an allocator of the program's own: size bytes from pointer on are a block that it hands out.
+ * pool: anything that is the same for blocks that end together, as a pool or arena; NULL: none.
+ * Where the block lies in one of malloc (or in a block of another pool) it is the object, and that
+ * one keeps what is left of it: no byte counts twice in what is live. NULL or size 0: nothing.
+ */
+MEMSIGHT_INLINE void MEMSIGHT_NO_ACCESS(1) MEMSIGHT_NO_ACCESS(3)
+	memsight_block(const void *pointer, size_t size, const void *pool)
+{
+	MEMSIGHT_CALL(memsight_1_block, (pointer, size, pool));
+}
+
+/* It is about to be given back. What moves or grows a block ends one and begins another. */
+MEMSIGHT_INLINE void MEMSIGHT_NO_ACCESS(1) memsight_block_end(const void *pointer)
+{
+	MEMSIGHT_CALL(memsight_1_block_end, (pointer));
+}
+
+/*
+ * All blocks of a pool are about to be given back. Whatever memory they lie in may also be freed or
+ * unmapped without a word: that ends them as well.
+ */
+MEMSIGHT_INLINE void MEMSIGHT_NO_ACCESS(1) memsight_pool_reset(const void *pool)
+{
+	MEMSIGHT_CALL(memsight_1_pool_reset, (pool));
+}
 
 /*
  * Record nothing until memsight_resume(), in all threads: no allocations of blocks and mappings, no

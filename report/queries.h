@@ -73,6 +73,7 @@ extern const char report_components_sql[];
 extern const char report_components_foot_sql[];
 extern const char report_functions_foot_sql[];
 extern const char report_regions_foot_sql[];
+extern const char report_pools_sql[];
 extern const char report_losses_sql[];
 extern const char report_losses_data_sql[]; /* with what sources tell, for CSV and JSON */
 extern const char report_losses_hints_sql[];

@@ -108,6 +108,12 @@ const char report_components_foot_sql[] =
 	" plugin, sum(n_asked), duration_text(sum(asked_ns) / sum(n_asked))) FROM component"
 	" WHERE run_id = :run GROUP BY plugin HAVING sum(n_asked) > 0 ORDER BY min(id)";
 
+const char report_pools_sql[] =
+	"SELECT peak_bytes AS peak, n_blocks AS blocks, bytes, live_blocks AS \"not freed\","
+	" live_bytes AS \"bytes not freed\", n_resets AS resets, n_cut AS cut, pid AS process,"
+	" printf('0x%x', address) AS pool, allocator FROM pool JOIN process ON process.id ="
+	" process_id WHERE pool.run_id = :run ORDER BY peak_bytes DESC, pool.id LIMIT :limit";
+
 #define LOSSES(part) \
 	"SELECT source, reason, sum(count) AS count, min(from_ns) AS \"from\"," \
 	" max(to_ns) AS \"to\"," part("loss") " (SELECT exe FROM process WHERE process.id" \

@@ -256,6 +256,18 @@ const struct report reports[] = {
 		      TABLE_COUNT, TABLE_PLAIN, TABLE_PLAIN),
 	},
 	{
+		.name = "pools",
+		.title = "Pools of allocators of the program's own, the largest first",
+		.nothing = "No pool: the program can report its blocks by memsight_block() of"
+			   " memsight.h (docs/api.md).",
+		.note = "blocks and bytes: that it handed out; peak: the most at once; resets:"
+			" all its blocks ended at once; cut: blocks that ended since the memory"
+			" that they lay in was given back; pool 0x0: blocks of no pool",
+		.sql = report_pools_sql,
+		KINDS(TABLE_BYTES, TABLE_COUNT, TABLE_BYTES, TABLE_COUNT, TABLE_BYTES, TABLE_COUNT,
+		      TABLE_COUNT, TABLE_COUNT, TABLE_PLAIN, TABLE_PLAIN),
+	},
+	{
 		.name = "marks",
 		.title = "Marks that the program set (memsight.h), or `memsight ctl mark'",
 		.nothing = "The program set no mark.",

@@ -345,7 +345,8 @@ _Static_assert(offsetof(struct ring_chunk, records) == 64, "records start on a c
 #define RING_HEAD_STACK_ID(head) ((uint32_t)((head) >> 32))
 
 /*
- * One slot: ALLOC, FREE, MUNMAP, and of NOTE those of functions, whose size is trace_event.detail.
+ * One slot: ALLOC, FREE, MUNMAP, and of NOTE those of functions and of ends of blocks and pools,
+ * whose size is trace_event.detail.
  * The ALLOC of a picked block has two: ring_record2.
  */
 struct ring_record {
@@ -362,7 +363,7 @@ _Static_assert(sizeof(struct ring_record) == RING_RECORD_BYTES, "ring_record is 
  */
 struct ring_record2 {
 	struct ring_record base; /* ticks: after the call; address, size: the new ones */
-	uint64_t old_address; /* REALLOC, MREMAP; 0 for realloc(NULL, n) */
+	uint64_t old_address; /* REALLOC, MREMAP, a BLOCK; 0 for realloc(NULL, n) */
 	uint64_t begin_ticks; /* before the call */
 	uint64_t old_size; /* MREMAP; else 0 */
 	/* as trace_event.detail; MMAP: prot | flags << 32; of a picked block: its interval */

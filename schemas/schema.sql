@@ -392,13 +392,36 @@ CREATE TABLE allocation (
     stack_id               INTEGER,           -- `stack.id`: who asked for it; NULL: not recorded
     call                   INTEGER NOT NULL,  -- `call.id`: the function that made it
     end_kind               INTEGER NOT NULL,  -- 0 alive at the end, 1 freed, 2 realloc, 3 missed
-                                              -- free, 4 process ended by exec
+                                              -- free, 4 process ended by exec, 5 its pool was
+                                              -- reset, 6 what it lies in was given back
     previous_allocation_id INTEGER,           -- the block that realloc turned into this one
     free_call              INTEGER,           -- `call.id`: the function that gave it back; NULL:
                                               -- none did
     kind                   INTEGER,           -- `heap_kind.id`; NULL: libc's heap
-    stands_for             REAL NOT NULL DEFAULT 1 -- [blocks] so many: 1, but for those picked by
+    stands_for             REAL NOT NULL DEFAULT 1, -- [blocks] so many: 1, but for those picked by
                                                -- --sample-bytes (docs/production.md)
+    within_id              INTEGER,           -- `allocation.id`: the block that it lies in, of
+                                              -- which its bytes are no more; NULL: it lies in none
+    pool_id                INTEGER            -- `pool.id`; NULL: a block of malloc
+);
+
+-- Pools of allocators of the program's own. *Which pool holds how much?*
+CREATE TABLE pool (
+    id          INTEGER PRIMARY KEY, -- in order of `first_ns`
+    run_id      INTEGER NOT NULL,  -- `run.id`
+    process_id  INTEGER NOT NULL,  -- `process.id`
+    address     INTEGER NOT NULL,  -- [address] the handle by which the program knows it; 0: blocks
+                                   -- of no pool
+    allocator   TEXT NOT NULL,     -- whose it is: `memsight.h`, or the name of a function or preset
+    first_ns    INTEGER NOT NULL,  -- [ns] its first block
+    last_ns     INTEGER NOT NULL,  -- [ns] the last begin or end of a block
+    n_blocks    INTEGER NOT NULL,  -- [blocks] that it handed out
+    bytes       INTEGER NOT NULL,  -- [bytes] of these
+    live_blocks INTEGER NOT NULL,  -- [blocks] not given back at the end
+    live_bytes  INTEGER NOT NULL,  -- [bytes] of these
+    peak_bytes  INTEGER NOT NULL,  -- [bytes] the most that was live at once
+    n_resets    INTEGER NOT NULL,  -- times that all its blocks ended at once
+    n_cut       INTEGER NOT NULL   -- [blocks] that ended since what they lay in was given back
 );
 
 -- Mapped memory. *What was mapped and never unmapped?*

@@ -47,8 +47,7 @@ struct trace_file_header {
 _Static_assert(sizeof(struct trace_file_header) == 64, "trace_file_header is ABI");
 
 enum trace_frame_type {
-	TRACE_FRAME_EVENTS =
-		0x01, /* columns of allocation events of one thread (stream = thread id) */
+	TRACE_FRAME_EVENTS = 0x01, /* columns of allocation events of one thread (stream = id) */
 	TRACE_FRAME_NODES = 0x02, /* struct trace_node[] of one thread (stream = thread id) */
 	TRACE_FRAME_PERF = 0x40, /* perf_event records, see trace-perf.h (stream = source id) */
 	TRACE_FRAME_CODE = 0x41, /* struct trace_code, then bytes (stream = process id) */
@@ -109,8 +108,7 @@ enum trace_op {
 	TRACE_OP_MREMAP = 0x06, /* old_address, old_size -> address, size */
 	TRACE_OP_PAUSE = 0x07, /* by the program itself; detail: 1 this thread only, 0 the image */
 	TRACE_OP_RESUME = 0x08,
-	TRACE_OP_BREAK =
-		0x09, /* the program break moved: address the new one, old_address the old */
+	TRACE_OP_BREAK = 0x09, /* the program break moved from old_address to address */
 	TRACE_OP_ADVISE = 0x0a, /* madvise: address, size, detail = advice */
 	TRACE_OP_PROTECT = 0x0b, /* mprotect: address, size, detail = prot */
 	TRACE_OP_LOCK = 0x0c, /* mlock and its family: address, size (0, 0: all), detail = flags */
@@ -178,6 +176,9 @@ enum trace_call {
 	TRACE_CALL_FUNCTION_ENTER, /* address: of the return address, detail = name */
 	TRACE_CALL_FUNCTION_LEAVE, /* likewise */
 	TRACE_CALL_FUNCTION_THUNK, /* address: a return address of ours, detail = the program's */
+	TRACE_CALL_BLOCK, /* of an own allocator (detail: name, or 0), old_address = pool */
+	TRACE_CALL_BLOCK_END, /* address; BLOCK with old_size: it took the place of that block */
+	TRACE_CALL_POOL_RESET, /* address: the pool, detail as BLOCK */
 	TRACE_CALL_COUNT
 };
 
@@ -193,7 +194,7 @@ struct trace_event {
 	uint64_t ticks;
 	uint64_t address;
 	uint64_t size;
-	uint64_t old_address; /* REALLOC, MREMAP */
+	uint64_t old_address; /* REALLOC, MREMAP; of NOTE: BLOCK */
 	uint64_t begin_ticks; /* REALLOC, MMAP, MREMAP; else = ticks */
 	uint64_t old_size; /* MREMAP */
 	uint64_t detail; /* MMAP; of a picked block: the mean of bytes between picks */
@@ -420,8 +421,7 @@ enum trace_why_not {
 	TRACE_NOT_FOLLOWED, /* --no-follow, --no-alloc */
 	TRACE_NOT_ATTACHED, /* said no hello for another reason */
 	TRACE_NOT_SANITIZER, /* its sanitizer bears no library before its own; since 1.1 */
-	/* Since 1.2. */
-	TRACE_NOT_PERF_DATA, /* known from a perf.data, which tells of no allocations */
+	TRACE_NOT_PERF_DATA, /* since 1.2: of a perf.data, which tells of no allocations */
 	TRACE_NOT_COUNT,
 };
 

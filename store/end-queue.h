@@ -17,6 +17,7 @@ struct block_end {
 	uint32_t next; /* number, of the list; 0: none */
 	double weight; /* block-weight.h; up to 1: it stands for itself alone */
 	uint32_t killer; /* thread.id that freed it; 0: nobody known */
+	uint32_t within; /* site of the block that it lies in; 0: none */
 };
 _Static_assert(sizeof(struct block_end) == 40, "many wait");
 

@@ -69,6 +69,9 @@ static const char *const call_names[] = {
 	[TRACE_CALL_FUNCTION_ENTER] = "function enter",
 	[TRACE_CALL_FUNCTION_LEAVE] = "function leave",
 	[TRACE_CALL_FUNCTION_THUNK] = "function thunk",
+	[TRACE_CALL_BLOCK] = "memsight_block",
+	[TRACE_CALL_BLOCK_END] = "memsight_block_end",
+	[TRACE_CALL_POOL_RESET] = "memsight_pool_reset",
 };
 _Static_assert(sizeof(call_names) / sizeof(call_names[0]) == TRACE_CALL_COUNT,
 	       "one for every call");

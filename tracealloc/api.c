@@ -66,6 +66,62 @@ TA_EXPORT void memsight_1_name(const void *object, size_t size, const char *name
 		note_plain(TA_FRAME(), TRACE_CALL_NAME_OBJECT, (uintptr_t)object);
 }
 
+/* ---- Blocks of allocators of the program's own ---- */
+
+static ta_always_inline void note_block(const struct ta_hook *hook, enum trace_call call,
+					const void *pointer, size_t size, const void *pool)
+{
+	struct ring_record2 *record = ta_record_reserve(hook->thread, hook->bits, sizeof(*record));
+	uint64_t ticks;
+
+	if (ta_unlikely(!record))
+		return;
+	ticks = ta_ticks_begin();
+	record->old_address = (uintptr_t)pool;
+	record->begin_ticks = ticks;
+	record->old_size = 0;
+	record->detail = 0;
+	ta_record_fill(&record->base, ta_hook_head(hook, TRACE_OP_NOTE, call, 2), ticks,
+		       (uintptr_t)pointer, size);
+}
+
+TA_EXPORT void memsight_1_block(const void *pointer, size_t size, const void *pool)
+{
+	struct ta_hook hook;
+
+	if (!pointer || !size || !ta_hook_enter(&hook, TA_FRAME(), RING_EVENTS_HEAP))
+		return;
+	ta_hook_stack(&hook, TA_FRAME());
+	note_block(&hook, TRACE_CALL_BLOCK, pointer, size, pool);
+	ta_hook_leave(&hook);
+}
+
+static ta_always_inline void note_end(const uintptr_t *frame, enum trace_call call,
+				      const void *pointer)
+{
+	struct ring_record *record;
+	struct ta_hook hook;
+
+	if (!ta_hook_enter_end(&hook, frame, RING_EVENTS_HEAP))
+		return;
+	record = ta_record_reserve(hook.thread, hook.bits, sizeof(*record));
+	if (ta_likely(record))
+		ta_record_fill(record, ta_hook_head(&hook, TRACE_OP_NOTE, call, 1),
+			       ta_ticks_begin(), (uintptr_t)pointer, 0);
+	ta_hook_leave(&hook);
+}
+
+TA_EXPORT void memsight_1_block_end(const void *pointer)
+{
+	if (pointer)
+		note_end(TA_FRAME(), TRACE_CALL_BLOCK_END, pointer);
+}
+
+TA_EXPORT void memsight_1_pool_reset(const void *pool)
+{
+	note_end(TA_FRAME(), TRACE_CALL_POOL_RESET, pool);
+}
+
 /*
  * Begin a call that withholds recording. False: it is not obeyed (--api marks), or nobody records.
  */

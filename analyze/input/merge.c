@@ -292,6 +292,8 @@ static int enqueue_rare(struct merge *merge, struct stream *stream, const struct
 	fill(&out, event, start_ticks);
 	if (event->op == TRACE_OP_REALLOC || event->op == TRACE_OP_MREMAP)
 		return append_move(merge, stream, event, start_ticks, &out);
+	if (event->op == TRACE_OP_NOTE)
+		out.link = event->old_address;
 	if (event->op == TRACE_OP_BREAK) {
 		bool has_grown = event->address > event->old_address;
 

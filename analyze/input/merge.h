@@ -35,7 +35,7 @@ struct merge_event {
 	uint64_t address; /* of the old one for an end */
 	uint64_t size;
 	uint64_t detail; /* as trace_event.detail; BREAK: the break afterwards */
-	uint64_t link; /* the same number in both halves, else 0 */
+	uint64_t link; /* the same number in both halves; NOTE: old_address; else 0 */
 };
 
 struct merge;

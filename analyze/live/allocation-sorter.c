@@ -17,7 +17,7 @@
  * The numbers of a row that are stored. Of each those that differ from the row before are written,
  * as the distance from it: some 20 bytes.
  */
-#define N_CELLS	  15
+#define N_CELLS	  17
 #define ROW_BYTES (TRACE_VARINT_MAX_BYTES * (N_CELLS + 1)) /* at most */
 
 /* A sorted run in the file, while it is merged. */
@@ -139,6 +139,8 @@ static void to_cells(const struct block_row *row, uint64_t cells[N_CELLS])
 		(uint64_t)row->freed_thread_row,
 		(uint64_t)row->kind,
 		block->interval,
+		row->within_id,
+		row->pool,
 	};
 
 	memcpy(cells, values, sizeof(values));
@@ -162,6 +164,8 @@ static void from_cells(const uint64_t cells[N_CELLS], struct block_row *row)
 		.thread_row = (int64_t)cells[11],
 		.freed_thread_row = (int64_t)cells[12],
 		.kind = (int64_t)cells[13],
+		.within_id = cells[15],
+		.pool = (uint32_t)cells[16],
 	};
 }
 

@@ -21,8 +21,8 @@ static const struct rows_table table = {
 	.name = "allocation",
 	.columns = "id, run_id, process_id, thread_id, address, size, allocated_ns, freed_ns,"
 		   " freed_thread_id, stack_id, call, end_kind, previous_allocation_id, free_call,"
-		   " kind, stands_for",
-	.types = "nnnnnnniiinniiir",
+		   " kind, stands_for, within_id, pool_id",
+	.types = "nnnnnnniiinniiirii",
 };
 
 enum column {
@@ -42,6 +42,8 @@ enum column {
 	FREE_CALL,
 	KIND,
 	WEIGHT,
+	WITHIN,
+	POOL,
 };
 
 /* Blocks that ended, and what had been allocated by then. */
@@ -106,6 +108,11 @@ static int write_row(struct block_rows *rows, const struct block_row *from)
 	row[WEIGHT].real = weight_of(rows, block);
 	if (block->previous_id)
 		row[PREVIOUS].integer = rows->of.first_id + (int64_t)block->previous_id;
+	row[WITHIN].integer = row[POOL].integer = ROWS_NULL;
+	if (from->within_id)
+		row[WITHIN].integer = rows->of.first_id + (int64_t)from->within_id;
+	if (from->pool)
+		row[POOL].integer = rows->of.first_pool + from->pool;
 	return 0;
 }
 
@@ -183,6 +190,7 @@ static int count(struct block_rows *rows, const struct block_row *row)
 				      .thread_row = row->thread_row,
 				      .freed_thread_row = row->freed_thread_row,
 				      .site = row->block.site,
+				      .within = row->within_site,
 				      .is_freed = is_freed,
 				      .is_temporary = row->is_temporary,
 				      .is_reallocated = row->end_kind == MEMORY_REALLOCATED,

@@ -28,6 +28,9 @@ struct block_row {
 	int64_t end_ns; /* it was freed, or its process ended */
 	int64_t freed_thread_row; /* ROWS_NULL: nobody */
 	int64_t kind; /* ROWS_NULL: libc's heap */
+	uint64_t within_id; /* of the block that it lies in; 0: none */
+	uint32_t within_site; /* of that; 0: none */
+	uint32_t pool; /* number of its pool, from 1; 0: it is a block of malloc */
 	uint8_t end_kind; /* enum memory_end_kind */
 	uint8_t free_call; /* enum trace_call; 0: it did not end by a call */
 	uint8_t is_temporary; /* freed by the next event of the thread that allocated it */
@@ -41,6 +44,7 @@ struct block_row {
 struct block_rows_of {
 	int64_t run_id;
 	int64_t first_id;
+	int64_t first_pool; /* numbers of pools are added to it */
 	struct tally_ends *ends;
 	const struct block_intervals *intervals;
 };

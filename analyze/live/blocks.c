@@ -75,7 +75,10 @@ static int end_block(struct memory *memory, struct memory_image *image,
 {
 	bool is_freed = memory_is_freed(ending->end_kind);
 	const struct block_weight weight = weight_of(memory, block);
+	int r = memory_end_inner(memory, image, block->address, block->size, ending->time_ns);
 
+	if (r < 0)
+		return r;
 	if (memory->keeps_freed && is_freed &&
 	    freed_pages_add(&image->freed, block->address, block->size) < 0)
 		return -ENOMEM;

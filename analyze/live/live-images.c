@@ -33,6 +33,8 @@ struct memory_image *memory_image(struct memory *memory, uint32_t number)
 	image->row = process->row;
 	live_blocks_init(&image->blocks, memory->pool);
 	heap_init(&image->names, memory->pool);
+	for (unsigned i = 0; i < POOLS_LEVELS; i++)
+		heap_init(&image->inner[i], memory->pool);
 	memory->images[number] = image;
 	return image;
 }

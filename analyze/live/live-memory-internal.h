@@ -7,6 +7,7 @@
 #include "analyze/live/memory-kinds.h"
 #include "analyze/live/name-table.h"
 #include "analyze/live/pages/ends.h"
+#include "analyze/live/pools/pools.h"
 #include "store/row-writer.h"
 
 #define MEMORY_RECENT 64 /* ends of blocks of an image that are remembered */
@@ -32,6 +33,7 @@ struct memory_image {
 	struct touch_ends ends; /* since its last interval of --source pages */
 	struct kinds_ranges kinds; /* of the heap of a memory kind */
 	struct heap names; /* see named-ranges.c */
+	struct heap inner[POOLS_LEVELS]; /* blocks of pools; those of a level in the one before */
 	uint64_t first_name; /* names up to this id were inherited over fork */
 	bool was_withheld; /* blocks may have been allocated without an event */
 	uint64_t first_id; /* blocks up to this id were inherited over fork */
@@ -108,6 +110,7 @@ struct memory {
 	bool is_picked; /* those that were not picked have none */
 	struct block_intervals intervals;
 	struct rows *changes; /* mapping_event */
+	struct pools *pools;
 	struct residents *residents;
 	struct touches *touches;
 	int64_t next_change;
@@ -122,6 +125,18 @@ static inline struct memory_thread *memory_thread(struct memory *memory, uint32_
 	return number < memory->n_threads && memory->threads[number]
 		       ? memory->threads[number]
 		       : memory_make_thread(memory, number);
+}
+
+/* The innermost block of a pool around an address. */
+static inline bool memory_find_inner(const struct memory_image *image, uint64_t address,
+				     struct heap_block *ret_block)
+{
+	if (image->inner[0].n_blocks == 0)
+		return false;
+	for (unsigned i = POOLS_LEVELS; i-- > 0;)
+		if (image->inner[i].n_blocks > 0 && heap_find(&image->inner[i], address, ret_block))
+			return true;
+	return false;
 }
 
 /* Keep the old half under its link, and find it again; NULL: there was none. */

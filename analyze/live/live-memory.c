@@ -49,8 +49,11 @@ int memory_open(struct db *db, int64_t run_id, const struct tasks *tasks, struct
 
 	int r = heap_pool_open(&memory->pool);
 	if (r == 0)
+		r = pools_open(db, run_id, &memory->pools);
+	if (r == 0)
 		r = block_rows_open(db,
 				    &(struct block_rows_of){ run_id, memory->first_allocation,
+							     pools_first_row(memory->pools),
 							     &tally->ends, &memory->intervals },
 				    &memory->allocations);
 	if (r == 0)
@@ -75,6 +78,8 @@ static void free_image(struct memory_image *image)
 		return;
 	live_blocks_finish(&image->blocks);
 	heap_finish(&image->names);
+	for (unsigned i = 0; i < POOLS_LEVELS; i++)
+		heap_finish(&image->inner[i]);
 	mappings_finish(&image->mappings);
 	freed_pages_finish(&image->freed);
 	touch_ends_finish(&image->ends);
@@ -103,6 +108,7 @@ struct memory *memory_close(struct memory *memory)
 	rows_close(memory->mappings);
 	rows_close(memory->names);
 	rows_close(memory->changes);
+	pools_close(memory->pools);
 	residents_close(memory->residents);
 	touches_close(memory->touches);
 	heap_pool_close(memory->pool);
@@ -135,6 +141,8 @@ int memory_fork(struct memory *memory, uint32_t process, uint32_t parent)
 	if (r < 0)
 		return r;
 	heap_fork(&child->names, &source->names);
+	for (unsigned i = 0; i < POOLS_LEVELS; i++)
+		heap_fork(&child->inner[i], &source->inner[i]);
 	child->kinds = source->kinds;
 	child->first_name = memory->n_names;
 	child->was_withheld = source->was_withheld;
@@ -146,6 +154,8 @@ static int end_image(struct memory *memory, struct memory_image *image, int64_t 
 {
 	int r = memory_end_all_names(memory, image);
 
+	if (r >= 0)
+		r = memory_end_pools(memory, image, time_ns, by_exec);
 	if (r >= 0)
 		r = memory_end_blocks(memory, image, time_ns, by_exec);
 	if (r >= 0)
@@ -189,6 +199,8 @@ int memory_finish(struct memory *memory, int64_t end_ns)
 	if (r >= 0)
 		r = block_rows_count(memory->allocations);
 	if (r >= 0)
+		r = memory_write_pools(memory);
+	if (r >= 0)
 		r = rows_flush(memory->names);
 	if (r >= 0)
 		r = rows_flush(memory->mappings);
@@ -216,6 +228,11 @@ int memory_withhold(struct memory *memory, uint32_t process)
 	if (image)
 		image->was_withheld = true;
 	return image ? 0 : -ENOMEM;
+}
+
+const struct pools_losses *memory_pool_losses(const struct memory *memory)
+{
+	return pools_losses(memory->pools);
 }
 
 void memory_set_withheld(struct memory *memory)
@@ -291,7 +308,8 @@ static bool answer_block(void *user, uint32_t process, uint64_t address,
 	const struct memory_image *image = known_image(memory, process);
 	struct heap_block block;
 
-	if (!image || !live_blocks_find(&image->blocks, address, &block))
+	if (!image || (!memory_find_inner(image, address, &block) &&
+		       !live_blocks_find(&image->blocks, address, &block)))
 		return false;
 	*ret_block = (struct owner_block){
 		.id = memory->first_allocation + (int64_t)block.id,

@@ -30,6 +30,8 @@ enum memory_end_kind {
 	MEMORY_REALLOCATED,
 	MEMORY_MISSED,
 	MEMORY_EXEC, /* its process became another program */
+	MEMORY_RESET, /* all blocks of its pool ended */
+	MEMORY_CUT, /* the memory that it lay in was given back */
 };
 
 static inline bool memory_is_freed(enum memory_end_kind end_kind)
@@ -119,6 +121,10 @@ int memory_name(struct memory *memory, const struct memory_name *name);
 
 /* Whether an address lies in a live block of a thread's image. */
 bool memory_knows_block(struct memory *memory, uint32_t thread, uint64_t address);
+
+/* What pools.h could not keep. */
+struct pools_losses;
+const struct pools_losses *memory_pool_losses(const struct memory *memory);
 
 /*
  * From now on blocks of an image may be allocated without an event: the program withholds

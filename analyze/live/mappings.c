@@ -90,8 +90,9 @@ int memory_remove_mappings(struct memory *memory, struct memory_image *image, ui
 {
 	struct ending ending = { memory, image, time_ns };
 	struct mappings_change change = change_of(memory, &ending);
+	int r = memory_end_inner(memory, image, address, size, time_ns);
 
-	return mappings_remove(&image->mappings, address, size, &change);
+	return r < 0 ? r : mappings_remove(&image->mappings, address, size, &change);
 }
 
 /*

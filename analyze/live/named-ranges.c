@@ -97,12 +97,19 @@ static void find_extent(const struct memory_image *image, struct memory_name *na
 	}
 }
 
+/* Of malloc, or in one of these. */
+static bool find_block(const struct memory_image *image, uint64_t address, struct heap_block *block)
+{
+	return memory_find_inner(image, address, block) ||
+	       live_blocks_find(&image->blocks, address, block);
+}
+
 bool memory_knows_block(struct memory *memory, uint32_t number, uint64_t address)
 {
 	const struct memory_thread *thread = memory_thread(memory, number);
 	struct heap_block block;
 
-	return thread && live_blocks_find(&thread->image->blocks, address, &block);
+	return thread && find_block(thread->image, address, &block);
 }
 
 int memory_name(struct memory *memory, const struct memory_name *wanted)
@@ -115,7 +122,7 @@ int memory_name(struct memory *memory, const struct memory_name *wanted)
 
 	if (!thread)
 		return -ENOMEM;
-	is_block = live_blocks_find(&thread->image->blocks, name.address, &block);
+	is_block = find_block(thread->image, name.address, &block);
 	find_extent(thread->image, &name, is_block ? &block : NULL);
 	if (name.address + name.size < name.address)
 		name.size = 0;

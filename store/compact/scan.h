@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SCAN_COLUMNS 16u /* at most */
+#define SCAN_COLUMNS 20u /* at most */
 #define SCAN_NULL    INT64_MIN
 
 struct scan;

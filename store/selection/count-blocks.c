@@ -23,6 +23,7 @@ enum {
 	BLOCK_KILLER,
 	BLOCK_STACK,
 	BLOCK_WEIGHT,
+	BLOCK_WITHIN,
 };
 
 struct process_end {
@@ -150,7 +151,12 @@ static int take_until(struct blocks *blocks, int64_t time_ns)
 
 	while ((r = end_queue_take(&blocks->queue, time_ns, &end)) == 1) {
 		const struct block_weight weight = block_weigh(end.weight, end.size);
-		tally_free(tally, end.site, &weight, end.time_ns, end.is_freed);
+		if (end.within) {
+			tally_free_within(tally, end.site, end.within, &weight, end.time_ns);
+			tally_ends_end_within(&tally->ends, end.within, weight.bytes, end.time_ns);
+		} else {
+			tally_free(tally, end.site, &weight, end.time_ns, end.is_freed);
+		}
 		tally_ends_end(&tally->ends, end.site, &weight, end.time_ns, end.killer);
 	}
 	return r;
@@ -172,6 +178,20 @@ static int close_until(struct blocks *blocks, int64_t time_ns)
 	return r;
 }
 
+/* It lies in a block that is counted: in all no more is live than that. */
+static int begin_within(struct count *count, const struct block *block,
+			const struct block_weight *weight)
+{
+	const struct tally_end *end = &block->end;
+	int r = tally_ends_live_within(&count->tally->ends, end->within, weight->bytes,
+				       end->allocated_ns);
+
+	if (r == 0)
+		tally_allocation_within(count->tally, end->site, end->within, weight,
+					end->allocated_ns);
+	return r < 0 || block->is_carried ? r : tally_ends_born(&count->tally->ends, end);
+}
+
 static int begin_block(struct blocks *blocks, struct block *block)
 {
 	struct count *count = blocks->count;
@@ -187,6 +207,8 @@ static int begin_block(struct blocks *blocks, struct block *block)
 		return r;
 	if (weight.is_picked && count->borders)
 		return -ERANGE;
+	if (end->within)
+		return begin_within(count, block, &weight);
 	if (!block->is_carried)
 		tally_allocation(tally, end->site, &weight, end->allocated_ns);
 	else if (count->goes_on)
@@ -194,6 +216,14 @@ static int begin_block(struct blocks *blocks, struct block *block)
 	else
 		tally_carry(tally, end->site, &weight);
 	return block->is_carried ? 0 : tally_ends_born(&tally->ends, end);
+}
+
+/* The site of the block that it lies in, where that one is counted, too. */
+static int find_within(struct count *count, int64_t within_id, uint32_t *ret_site)
+{
+	uint32_t stack = within_id == SCAN_NULL ? 0 : site_map_get(&count->stacks, within_id);
+
+	return stack ? tally_site(count->tally, stack - 1, ret_site) : 0;
 }
 
 static int add_block(struct blocks *blocks, const int64_t *const *columns, uint32_t i)
@@ -215,6 +245,8 @@ static int add_block(struct blocks *blocks, const int64_t *const *columns, uint3
 	if (r == 0)
 		r = tally_site(count->tally, block.stack_id, &end->site);
 	if (r == 0)
+		r = find_within(count, columns[BLOCK_WITHIN][i], &end->within);
+	if (r == 0)
 		r = site_map_put(&count->stacks, columns[BLOCK_ID][i],
 				 (uint32_t)block.stack_id + 1);
 	if (r == 0)
@@ -227,7 +259,10 @@ static int add_block(struct blocks *blocks, const int64_t *const *columns, uint3
 		.site = end->site,
 		.is_freed = end->is_freed,
 		.weight = end->weight,
-		.killer = end->freed_thread_row == ROWS_NULL ? 0 : (uint32_t)end->freed_thread_row,
+		.killer = end->within || end->freed_thread_row == ROWS_NULL
+				  ? 0
+				  : (uint32_t)end->freed_thread_row,
+		.within = end->within,
 	};
 	return end_queue_push(&blocks->queue, &later);
 }
@@ -258,7 +293,7 @@ static int open_scan(const struct count *count, struct scan **ret_scan)
 	const struct scan_query query = {
 		"allocation",
 		"id, process_id, thread_id, address, size, allocated_ns, freed_ns, freed_thread_id,"
-		" stack_id, stands_for",
+		" stack_id, stands_for, within_id",
 		count->run_id,
 	};
 	int r = scan_open(db_handle(count->db), &query, ret_scan);

@@ -69,26 +69,41 @@ static void count_picked(struct tally_ends *ends, struct site_ends *site,
 	ends->live_variance += weight->variance;
 }
 
+static void count_site(struct site_ends *site, const struct tally_end *end,
+		       const struct block_weight *weight)
+{
+	site->n_blocks += weight->n;
+	site->bytes += weight->bytes;
+	site->n_frees += end->is_freed ? weight->n : 0;
+	site->n_temporary += end->is_temporary ? weight->n : 0;
+	site->n_reallocated += end->is_reallocated ? weight->n : 0;
+	if (end->is_freed)
+		return;
+	site->unfreed_bytes += weight->bytes;
+	site->exec_blocks += end->is_replaced ? weight->n : 0;
+	site->exec_bytes += end->is_replaced ? weight->bytes : 0;
+}
+
+/* What it lies in is not freed either, or this one would have been. */
+static void count_within(struct site_ends *within, const struct tally_end *end,
+			 const struct block_weight *weight)
+{
+	within->unfreed_bytes -= end->is_freed ? 0 : weight->bytes;
+	within->exec_bytes -= end->is_replaced ? weight->bytes : 0;
+}
+
 static void count_block(struct tally_ends *ends, struct site_ends *site,
 			const struct tally_end *end, const struct block_weight *weight)
 {
 	histogram_add(&ends->histogram, end->size, end->is_freed ? end->life_ns : -1, weight);
 	if (weight->is_picked)
 		count_picked(ends, site, end, weight);
-	site->n_blocks += weight->n;
-	site->bytes += weight->bytes;
 	ends->allocations += weight->n;
 	ends->bytes += weight->bytes;
-	site->n_frees += end->is_freed ? weight->n : 0;
-	site->n_temporary += end->is_temporary ? weight->n : 0;
-	site->n_reallocated += end->is_reallocated ? weight->n : 0;
 	ends->frees += end->is_freed ? weight->n : 0;
 	ends->temporary += end->is_temporary ? weight->n : 0;
 	if (end->is_freed)
 		return;
-	site->unfreed_bytes += weight->bytes;
-	site->exec_blocks += end->is_replaced ? weight->n : 0;
-	site->exec_bytes += end->is_replaced ? weight->bytes : 0;
 	ends->live_blocks += weight->n;
 	ends->live_bytes += weight->bytes;
 }
@@ -116,6 +131,13 @@ int tally_ends_born(struct tally_ends *ends, const struct tally_end *end)
 	if (r < 0)
 		return r;
 	const struct block_weight weight = block_weigh(end->weight, end->size);
+	count_site(&ends->sites[end->site], end, &weight);
+	if (end->within) {
+		r = end->within < ends->n_sites ? 0 : make_site(ends, end->within);
+		if (r == 0)
+			count_within(&ends->sites[end->within], end, &weight);
+		return r;
+	}
 	count_owner(ends, end, &weight);
 	count_block(ends, &ends->sites[end->site], end, &weight);
 	return 0;
@@ -130,6 +152,22 @@ int tally_ends_live(struct tally_ends *ends, uint32_t site, uint64_t bytes, int6
 	begin_at(&ends->sites[site], time_ns);
 	add_time(&ends->sites[site], bytes, -(__int128)time_ns);
 	return 0;
+}
+
+int tally_ends_live_within(struct tally_ends *ends, uint32_t within, uint64_t bytes,
+			   int64_t time_ns)
+{
+	int r = within < ends->n_sites ? 0 : make_site(ends, within);
+
+	if (r == 0)
+		add_time(&ends->sites[within], bytes, time_ns);
+	return r;
+}
+
+void tally_ends_end_within(struct tally_ends *ends, uint32_t within, uint64_t bytes,
+			   int64_t time_ns)
+{
+	add_time(&ends->sites[within], bytes, -(__int128)time_ns);
 }
 
 void tally_ends_end(struct tally_ends *ends, uint32_t site, const struct block_weight *weight,
@@ -149,12 +187,18 @@ void tally_ends_left(struct tally_ends *ends, uint32_t site, uint64_t bytes, int
 int tally_ends_add(struct tally_ends *ends, const struct tally_end *end)
 {
 	const struct block_weight weight = block_weigh(end->weight, end->size);
+	bool is_killed = !end->within && end->freed_thread_row != ROWS_NULL;
 	int r = tally_ends_live(ends, end->site, weight.bytes, end->allocated_ns);
 
+	if (r == 0 && end->within)
+		r = tally_ends_live_within(ends, end->within, weight.bytes, end->allocated_ns);
 	if (r == 0)
 		r = tally_ends_born(ends, end);
-	if (r == 0)
-		tally_ends_end(ends, end->site, &weight, end->time_ns,
-			       end->freed_thread_row == ROWS_NULL ? 0 : end->freed_thread_row);
-	return r;
+	if (r < 0)
+		return r;
+	if (end->within)
+		tally_ends_end_within(ends, end->within, weight.bytes, end->time_ns);
+	tally_ends_end(ends, end->site, &weight, end->time_ns,
+		       is_killed ? end->freed_thread_row : 0);
+	return 0;
 }

@@ -56,6 +56,7 @@ struct tally_end {
 	int64_t thread_row; /* that allocated; 0: nobody known */
 	int64_t freed_thread_row; /* that freed; ROWS_NULL: nobody */
 	uint32_t site;
+	uint32_t within; /* site of the block that it lies in; 0: it lies in none */
 	uint8_t is_freed;
 	uint8_t is_temporary; /* freed by the next event of the thread that allocated it */
 	uint8_t is_reallocated; /* realloc ended it */
@@ -63,6 +64,11 @@ struct tally_end {
 };
 
 void tally_ends_finish(struct tally_ends *ends);
+
+/*
+ * A block that lies in another one counts for its site alone, and its bytes are that one's no more:
+ * the sums of a run are those of all others.
+ */
 
 /*
  * A block ended by being freed (or a free that was missed, or realloc), or its process ended with
@@ -73,10 +79,15 @@ int tally_ends_add(struct tally_ends *ends, const struct tally_end *end);
 /*
  * The same in steps, for who meets begins and ends in their order: what counts when a block is
  * born, that it is live from a time on, that it ends then (killer: thread.id that freed it; 0:
- * nobody), and what is live in the end. Returns 0 or -ENOMEM.
+ * nobody), and what is live in the end; with _within, what that is for the one that it lies in.
+ * Returns 0 or -ENOMEM.
  */
 int tally_ends_born(struct tally_ends *ends, const struct tally_end *end);
 int tally_ends_live(struct tally_ends *ends, uint32_t site, uint64_t bytes, int64_t time_ns);
+int tally_ends_live_within(struct tally_ends *ends, uint32_t within, uint64_t bytes,
+			   int64_t time_ns);
+void tally_ends_end_within(struct tally_ends *ends, uint32_t within, uint64_t bytes,
+			   int64_t time_ns);
 void tally_ends_end(struct tally_ends *ends, uint32_t site, const struct block_weight *weight,
 		    int64_t time_ns, int64_t killer);
 void tally_ends_left(struct tally_ends *ends, uint32_t site, uint64_t bytes, int64_t time_ns);

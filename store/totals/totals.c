@@ -164,6 +164,28 @@ void tally_free(struct tally *tally, uint32_t site, const struct block_weight *w
 		timeline_at(&tally->timeline, time_ns)->n_frees += weight->n;
 }
 
+static void take_bytes(struct tally *tally, struct tally_site *site, uint64_t bytes)
+{
+	tally_keep_peak(tally, site);
+	site->live_bytes -= bytes;
+	tally->live_bytes -= bytes;
+}
+
+void tally_allocation_within(struct tally *tally, uint32_t site, uint32_t within,
+			     const struct block_weight *weight, int64_t time_ns)
+{
+	take_bytes(tally, &tally->sites[within], weight->bytes);
+	add_live(tally, &tally->sites[site], weight, time_ns);
+}
+
+void tally_free_within(struct tally *tally, uint32_t site, uint32_t within,
+		       const struct block_weight *weight, int64_t time_ns)
+{
+	take_bytes(tally, &tally->sites[within], -weight->bytes);
+	take_live(tally, &tally->sites[site], weight);
+	timeline_change(&tally->timeline, time_ns, tally->live_bytes);
+}
+
 void tally_sample(struct tally *tally, const struct sample_event *taken)
 {
 	bool is_fault = taken->measures == MEASURES_FAULT;

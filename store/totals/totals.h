@@ -128,6 +128,15 @@ void tally_free(struct tally *tally, uint32_t site, const struct block_weight *w
 		int64_t time_ns, bool is_freed);
 
 /*
+ * The same for a block that lies in another one, of the site `within`: the bytes are that one's
+ * again when it ends. In all nothing more is live, and nothing less.
+ */
+void tally_allocation_within(struct tally *tally, uint32_t site, uint32_t within,
+			     const struct block_weight *weight, int64_t time_ns);
+void tally_free_within(struct tally *tally, uint32_t site, uint32_t within,
+		       const struct block_weight *weight, int64_t time_ns);
+
+/*
  * A block lives from before the time that is looked at: it is live from its begin on, and else
  * counts nowhere. Those come first.
  */

@@ -41,6 +41,8 @@ static struct block_row row_of(uint64_t id)
 		.end_ns = id % 11 ? (int64_t)id * 60 : INT64_MIN,
 		.freed_thread_row = id % 11 ? 4 : INT64_MIN,
 		.kind = id % 13 ? INT64_MIN : 2,
+		.within_id = id % 3 ? 0 : id / 3,
+		.pool = (uint32_t)(id % 6),
 		.end_kind = (uint8_t)(id % 5),
 		.free_call = (uint8_t)(id % 4),
 	};
@@ -70,6 +72,8 @@ static int check_row(void *context, const struct block_row *found)
 	check_equal(found->end_ns, expected.end_ns);
 	check_equal(found->freed_thread_row, expected.freed_thread_row);
 	check_equal(found->kind, expected.kind);
+	check_equal(found->within_id, expected.within_id);
+	check_equal(found->pool, expected.pool);
 	check_equal(found->end_kind, expected.end_kind);
 	check_equal(found->free_call, expected.free_call);
 	return seen->n == seen->stop_at ? -EINTR : 0;

@@ -7,6 +7,7 @@
 void cost_push(void);
 void cost_push_pop(void);
 void cost_pause(void);
+void cost_block(const void *pointer, size_t size);
 
 void cost_push(void)
 {
@@ -24,8 +25,16 @@ void cost_pause(void)
 	memsight_pause();
 }
 
+void cost_block(const void *pointer, size_t size)
+{
+	memsight_block(pointer, size, pointer);
+}
+
 int main(void)
 {
+	static int memory[4];
+
+	cost_block(memory, sizeof(memory));
 	cost_push();
 	cost_push_pop();
 	cost_pause();

@@ -30,7 +30,8 @@ def main():
     memsight, *programs = sys.argv[1:]
     for program in programs:
         run([program])
-        for function, n_calls in ("cost_push", 1), ("cost_push_pop", 2), ("cost_pause", 1):
+        for function, n_calls in [("cost_push", 1), ("cost_push_pop", 2), ("cost_pause", 1),
+                                  ("cost_block", 1)]:
             way = way_through(program, function)
             loads = [operands for name, operands in way if "(%rip)" in operands]
             branches = [name for name, _ in way if name.startswith("j")]

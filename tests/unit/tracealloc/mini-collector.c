@@ -434,6 +434,17 @@ static const uint8_t fixed_slots[TRACE_OP_COUNT] = {
 	[TRACE_OP_RESUME] = 2,	     [TRACE_OP_NOTE] = 2,
 };
 
+/* Notes of functions, and of ends of blocks and pools. */
+static bool is_short_note(uint64_t head)
+{
+	uint8_t call = RING_HEAD_CALL(head) & 0x3f;
+
+	return RING_HEAD_OP(head) == TRACE_OP_NOTE &&
+	       (call == TRACE_CALL_FUNCTION_ENTER || call == TRACE_CALL_FUNCTION_LEAVE ||
+		call == TRACE_CALL_FUNCTION_THUNK || call == TRACE_CALL_BLOCK_END ||
+		call == TRACE_CALL_POOL_RESET);
+}
+
 static void copy_path(struct mini_event *event, const void *bytes, size_t length)
 {
 	event->path = strndup(bytes, length);
@@ -519,7 +530,8 @@ static void parse_chunk(struct mini_run *run, const struct ring_chunk *chunk)
 		}
 		if (bytes == 0 || offset + bytes > end || RING_HEAD_OP(head) >= TRACE_OP_COUNT ||
 		    (fixed_slots[RING_HEAD_OP(head)] &&
-		     fixed_slots[RING_HEAD_OP(head)] != RING_HEAD_SLOTS(head))) {
+		     fixed_slots[RING_HEAD_OP(head)] - is_short_note(head) !=
+			     RING_HEAD_SLOTS(head))) {
 			run->n_bad++;
 			return;
 		}

@@ -95,6 +95,9 @@ static const struct {
 	{ TRACE_OP_NOTE, TRACE_CALL_NAME_OBJECT, "buffer", 100, 0 },
 	{ TRACE_OP_NOTE, TRACE_CALL_NAME_OBJECT, "local", 24, 0 },
 	{ TRACE_OP_NOTE, TRACE_CALL_NAME_OBJECT, "", 0, 0 },
+	{ TRACE_OP_NOTE, TRACE_CALL_BLOCK, "", 77, 0 },
+	{ TRACE_OP_NOTE, TRACE_CALL_BLOCK_END, "", 0, 0 },
+	{ TRACE_OP_NOTE, TRACE_CALL_POOL_RESET, "", 0, 0 },
 	{ TRACE_OP_NOTE, TRACE_CALL_COLLECT_PUSH, "heap, faults", 0, 0 },
 	{ TRACE_OP_NOTE, TRACE_CALL_COLLECT_POP, "", 0, 0 },
 	{ TRACE_OP_PAUSE, 0, NULL, 0, 0 },
@@ -145,7 +148,7 @@ END_TEST
 START_TEST(without_the_class_regions_nothing_is_noted)
 {
 	trace_with((struct mini_options){ .events = RING_EVENTS_HEAP }, "every-function");
-	ck_assert_uint_eq(mini_count(&run, ALL, TRACE_OP_NOTE, 0), 2); /* what is collected */
+	ck_assert_uint_eq(mini_count(&run, ALL, TRACE_OP_NOTE, 0), 5); /* collected, blocks */
 	ck_assert_uint_eq(mini_count(&run, ALL, TRACE_OP_PAUSE, 0), 2);
 	ck_assert_uint_eq(mini_count(&run, ALL, TRACE_OP_ALLOC, 0), 1);
 }
@@ -257,7 +260,7 @@ START_TEST(with_marks_only_nothing_is_withheld)
 	ck_assert_uint_eq(mini_count(&run, ALL, TRACE_OP_PAUSE, 0), 0);
 	trace_with((struct mini_options){ .events = RING_EVENTS_ALL, .flags = RING_FLAG_API_MARKS },
 		   "every-function");
-	ck_assert_uint_eq(mini_count(&run, ALL, TRACE_OP_NOTE, 0), 8);
+	ck_assert_uint_eq(mini_count(&run, ALL, TRACE_OP_NOTE, 0), 11);
 	trace_with((struct mini_options){ .events = RING_EVENTS_ALL, .flags = RING_FLAG_API_MARKS },
 		   "collected");
 	ck_assert_uint_eq(count_sized(TRACE_OP_ALLOC, 1002), 1);

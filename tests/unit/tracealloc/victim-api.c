@@ -21,6 +21,9 @@ static int every_function(void)
 	memsight_name_range(block, 100, "buffer");
 	memsight_name(local, "local");
 	memsight_name_range(block, 0, NULL);
+	memsight_block(block + 16, 77, block + 8);
+	memsight_block_end(block + 16);
+	memsight_pool_reset(block + 8);
 	memsight_collect_push("heap, faults");
 	memsight_collect_pop();
 	memsight_pause();

@@ -21,6 +21,20 @@ const WORDS = [
 	[/^plug-in: /,
 		"Values of this plug-in are missing from then on; all else is complete.",
 		"Mend the plug-in, or leave it out of --load (docs/plugins.md)."],
+	[/^own allocators: ends of blocks/,
+		"Blocks of the program's own allocator whose begin it did not report: they are in "
+			+ "no number.",
+		"Call memsight_block() for each block that ends (docs/allocators.md)."],
+	[/^own allocators: blocks nested/,
+		"Blocks of pools in blocks of pools in ... are in no number; what they lie in is.",
+		"None: four levels are kept."],
+	[/^own allocators: blocks left out/,
+		"Where only some blocks of malloc are recorded, those of pools are in no number.",
+		"Record without --sample-bytes."],
+	[/^own allocators: blocks of too many pools/,
+		"These blocks count as of no pool: a reset of their pool does not end them, and "
+			+ "they may look like leaks.",
+		"Use one handle for pools that live one after the other."],
 	[/stack cut short/,
 		"These events count in full, but their call stack is known only in part: they "
 			+ "stand below a frame that says why.",
