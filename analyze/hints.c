@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "analyze/symbols/allocator-code.h"
 #include "analyze/symbols/debian-package.h"
 #include "analyze/symbols/objects.h"
 #include "common/cleanup.h"
@@ -231,7 +232,8 @@ static int hint_files(struct db *db, int64_t run_id, const struct objects *objec
 
 	for (size_t i = 0; r == 0 && i < objects_count(objects) && n_hints < MAX_FILES; i++) {
 		const struct object *object = objects_at(objects, i);
-		int64_t n = is_lost(object) ? count_unnamed(db, object) : 0;
+		bool is_lost_one = is_lost(object) && !allocator_is_tool(object);
+		int64_t n = is_lost_one ? count_unnamed(db, object) : 0;
 		char key[32], value[400];
 
 		if (n == 0)

@@ -6,6 +6,7 @@
 #include "analyze/input/input.h"
 #include "analyze/input/merge.h"
 #include "analyze/live/components.h"
+#include "analyze/live/guesses/guesses.h"
 #include "analyze/live/live-memory.h"
 #include "analyze/live/name-table.h"
 #include "analyze/live/owners.h"
@@ -96,6 +97,7 @@ struct import {
 	struct key_map thunks; /* as sample_context has them */
 	struct tally tally;
 	struct memory *memory;
+	struct guesses *guesses;
 	struct merge *merge;
 	struct losses losses;
 	struct resident_look look; /* of which parts have been read */

@@ -346,6 +346,11 @@ static int on_watch(struct import *import, const struct trace_record *record)
 	return samples_watched(import->samples, watch);
 }
 
+static int on_contents(struct import *import, const struct trace_record *record)
+{
+	return guesses_add(import->guesses, (const struct trace_contents *)record);
+}
+
 static int on_writes(struct import *import, const struct trace_record *record)
 {
 	const struct trace_writes *writes = (const struct trace_writes *)record;
@@ -482,6 +487,7 @@ static const struct {
 	{ TRACE_RECORD_PAGES, on_pages },
 	{ TRACE_RECORD_TOUCHES, on_touches },
 	{ TRACE_RECORD_WRITES, on_writes },
+	{ TRACE_RECORD_CONTENTS, on_contents },
 	{ TRACE_RECORD_WATCH, on_watch },
 	{ TRACE_RECORD_SOURCE_LEDGER, on_source_ledger },
 	{ TRACE_RECORD_RUN, on_run },

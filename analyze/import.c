@@ -564,6 +564,7 @@ static void finish(struct import *import)
 	owners_destroy(import->owners);
 	globals_destroy(import->globals);
 	memory_close(import->memory);
+	guesses_destroy(import->guesses);
 	import_close_notes(import);
 	tally_finish(&import->tally);
 	stacks_destroy(import->stacks);
@@ -621,6 +622,10 @@ static int open_parts(struct import *import)
 		r = merge_open(import->skew, &import->merge);
 	if (r == 0)
 		r = memory_open(db, import->run_id, import->tasks, &import->tally, &import->memory);
+	if (r == 0 && !(import->guesses = guesses_create()))
+		r = -ENOMEM;
+	if (r == 0)
+		memory_set_guesses(import->memory, import->guesses);
 	if (r == 0)
 		r = import_open_notes(import);
 	return r < 0 ? r : import_open_samples(import);
@@ -664,6 +669,8 @@ static int write_rest(struct import *import)
 		r = stacks_rename(import->stacks, handle);
 	if (r == 0)
 		r = stacks_write(import->stacks, handle);
+	if (r == 0)
+		r = guesses_write(import->guesses, import->db, import->run_id, import->tasks);
 	if (r == 0)
 		r = modules_write(import->modules, handle, import->run_id);
 	if (r == 0)

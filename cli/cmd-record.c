@@ -543,6 +543,7 @@ int cmd_attach(const struct option_set *options)
 
 static int detach(pid_t pid, uint64_t timeout_ns, const struct option_set *options)
 {
+	const struct attach_order order = { .pid = pid, .timeout_ns = timeout_ns };
 	char message[ATTACH_MESSAGE_BYTES];
 	struct attach_outcome outcome;
 	size_t n_kept = 0, n_left = 0;
@@ -551,7 +552,7 @@ static int detach(pid_t pid, uint64_t timeout_ns, const struct option_set *optio
 		return cmd_fail("%s", message);
 	if (!attach_has_library(pid))
 		return cmd_fail("memsight is not attached to process %d", (int)pid);
-	if (attach_leave(pid, timeout_ns, &outcome) < 0)
+	if (attach_leave(&order, &outcome) < 0)
 		return cmd_fail("%s", outcome.message);
 	if (outcome.family.root == pid)
 		n_kept = attach_leave_family(&outcome.family, timeout_ns, &n_left);

@@ -155,6 +155,8 @@ extern const char report_sites_n_sql[];
 
 extern const char report_leaks_sql[]; /* needs report_leaks_prepare() */
 extern const char report_leaks_foot_sql[];
+extern const char report_before_sql[];
+extern const char report_before_foot_sql[];
 extern const char report_leaks_hints_sql[];
 extern const char report_unused_sql[];
 extern const char report_unused_n_sql[];

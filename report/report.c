@@ -184,6 +184,18 @@ const struct report reports[] = {
 		KINDS(TABLE_BYTES, TABLE_COUNT, TABLE_COUNT, TABLE_TIME),
 	},
 	{
+		.name = "before",
+		.has_lines = true,
+		.title = "Calls that probably made the blocks from before the attach",
+		.nothing = "Of no block from before an attach a call is probable.",
+		.foot_sql = report_before_foot_sql,
+		.note = "probability: that a guess is right, by tests on blocks whose calls are"
+			" known, and by how many blocks look like none of these; a call that has"
+			" made no block since the attach is never guessed (docs/attach.md)",
+		.sql = report_before_sql,
+		KINDS(TABLE_BYTES, TABLE_COUNT, TABLE_PERCENT, TABLE_PERCENT),
+	},
+	{
 		.name = "unused",
 		.picked = &not_of_picked,
 		.is_sampled = true,

@@ -184,3 +184,29 @@ int64_t report_count_leaks(sqlite3 *db, int64_t run_id)
 				 " AND stack_id NOT IN (" BEFORE_ATTACH ")",
 				 run_id);
 }
+
+/* clang-format off */
+const char report_before_sql[] =
+	"SELECT sum(size) AS bytes, count(*) AS blocks, sum(size * probability) / sum(size) AS"
+	" probability, min(probability) AS lowest, coalesce(line.function || coalesce(' (' || "
+	"replace(line.file, rtrim(line.file, replace(line.file, '/', '')), '') || ':' ||"
+	" line.line || ')', ''), frame.function || ' (' || frame.path || ')', printf('%s+0x%x',"
+	" frame.path, frame.offset)) AS \"probably allocated at\" FROM probable_site JOIN frame ON"
+	" frame.id = probable_site.frame_id LEFT JOIN frame_line AS line"
+	" ON line.frame_id = frame.id AND line.depth = coalesce(frame.user_depth, 0)"
+	" WHERE run_id = :run GROUP BY 5"
+	" ORDER BY 1 DESC, 2 DESC, 5 LIMIT :limit";
+
+#define GUESSED " FROM probable_site WHERE run_id = :run"
+#define TESTED	" FROM probable_test WHERE run_id = :run"
+
+const char report_before_foot_sql[] =
+	"SELECT printf('of %s in %,d blocks that were there before the attach and until the end, %s"
+	" in %,d have a probable call', bytes_text(sum(live_bytes)), sum(live_blocks),"
+	" bytes_text((SELECT coalesce(sum(size), 0)" GUESSED ")), (SELECT count(*)" GUESSED "))"
+	" FROM site WHERE run_id = :run AND stack_id IN (" BEFORE_ATTACH ") HAVING sum(live_blocks)"
+	" > 0 UNION ALL SELECT printf('%s: %,d of %,d blocks from before look like those of one"
+	" call, %,d like none since; %s', kind, alike_blocks, before_blocks, new_blocks,"
+	" CASE WHEN probability IS NULL THEN 'too uncertain, not shown' ELSE printf('probability"
+	" %.1f %%', 100 * probability) END)" TESTED;
+/* clang-format on */

@@ -3,9 +3,11 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 
 #include "common/cleanup.h"
 #include "runner/collector.h"
+#include "schemas/trace-contents.h"
 
 int collector_watch_attachers(struct collector *collector)
 {
@@ -22,6 +24,21 @@ int collector_watch_attachers(struct collector *collector)
 	return 0;
 }
 
+/* Of those that were live when it was left. */
+static void store_contents(struct collector *collector, pid_t pid,
+			   const struct attach_outcome *outcome)
+{
+	size_t n_bytes = outcome->n_blocks * sizeof(struct trace_content);
+	const struct trace_content *blocks = MAP_FAILED;
+
+	if (outcome->blocks_fd >= 0)
+		blocks = mmap(NULL, n_bytes, PROT_READ, MAP_PRIVATE, outcome->blocks_fd, 0);
+	if (blocks == MAP_FAILED)
+		return;
+	tracker_store_contents(&collector->tracker, pid, blocks, outcome->n_blocks, outcome->n_th);
+	munmap((void *)blocks, n_bytes);
+}
+
 void collector_hear_attacher(struct collector *collector, size_t i)
 {
 	struct attached *attached = &collector->attached[i];
@@ -29,6 +46,9 @@ void collector_hear_attacher(struct collector *collector, size_t i)
 	struct attach_outcome outcome;
 	int err = attacher_take(&attached->attacher, &outcome);
 
+	attached->attacher.has_left |= attached->attacher.is_asked || err < 0;
+	if (err == 0 && outcome.error == 0 && attached->attacher.is_asked)
+		store_contents(collector, pid, &outcome);
 	if (err == 0)
 		cleanup_close(&outcome.blocks_fd);
 	if (err < 0) {
@@ -89,6 +109,9 @@ static bool is_over(struct collector *collector, struct attached *attached)
 		return true;
 	}
 	if (is_there && !tracker_was_left(&collector->tracker, image))
+		return false;
+	/* What was in its blocks comes with the word that it was left. */
+	if (is_there && attached->attacher.is_asked && !attached->attacher.has_left)
 		return false;
 	collector->has_left |= is_there;
 	return true;

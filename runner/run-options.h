@@ -47,6 +47,7 @@ struct run_options {
 	const char *dir; /* of an output without '/', made when missing; NULL: the cwd */
 	/* a file of the output's name and this suffix is made at the end; NULL: none */
 	const char *beside;
+	bool no_guess; /* who made blocks from before an attach is not guessed */
 	bool attach_children; /* programs that the process starts are recorded, too */
 	const char *library; /* libtracealloc.so; NULL: beside the binary, or installed */
 	const char *program; /* name of the run's program; NULL: that of the command's file */

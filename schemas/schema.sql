@@ -829,6 +829,36 @@ CREATE TABLE site (
     PRIMARY KEY (run_id, stack_id)
 ) WITHOUT ROWID;
 
+-- Who probably made a block that was there before the attach. *Who holds what I did not see made?*
+-- A guess from what its first words are, compared with blocks whose calls are known: no fact.
+CREATE TABLE probable_site (
+    run_id      INTEGER NOT NULL,  -- `run.id`
+    process_id  INTEGER NOT NULL,  -- `process.id`
+    address     INTEGER NOT NULL,  -- [address] of the block, live when the process was left
+    size        INTEGER NOT NULL,  -- [bytes] that may be used
+    frame_id    INTEGER NOT NULL,  -- `frame.id`: the program's call that probably made it
+    probability REAL NOT NULL,     -- [0 to 1] that this is right, by `probable_test`; at least 0.9
+    PRIMARY KEY (run_id, process_id, address)
+) WITHOUT ROWID;
+
+-- What such guesses are worth, by kind of block: tested on blocks whose calls are known.
+-- *May I believe them?* The probability is made of these numbers (docs/attach.md).
+CREATE TABLE probable_test (
+    run_id          INTEGER NOT NULL,  -- `run.id`
+    process_id      INTEGER NOT NULL,  -- `process.id`
+    kind            TEXT NOT NULL,     -- what is known of such a block besides its size
+    probability     REAL,              -- [0 to 1] that a guess is right; NULL: below 0.9, no guess
+    guessed_blocks  INTEGER NOT NULL,  -- [blocks] of the older half, guessed by the younger one
+    right_blocks    INTEGER NOT NULL,  -- [blocks] of them, rightly
+    n_calls         INTEGER NOT NULL,  -- calls with 10 blocks or more, withheld one by one
+    withheld_blocks INTEGER NOT NULL,  -- [blocks] of all calls that were withheld
+    taken_blocks    INTEGER NOT NULL,  -- [blocks] of them, then given to another call
+    before_blocks   INTEGER NOT NULL,  -- [blocks] from before the attach
+    new_blocks      INTEGER NOT NULL,  -- [blocks] of them, which look like none that is known
+    alike_blocks    INTEGER NOT NULL,  -- [blocks] of them, which look like those of one call
+    PRIMARY KEY (run_id, process_id, kind)
+) WITHOUT ROWID;
+
 -- Aggregate: who was live when the run's live bytes were highest. *What is in the peak?*
 CREATE TABLE site_peak (
     run_id   INTEGER NOT NULL, -- `run.id`

@@ -20,12 +20,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TRACE_FILE_MAGIC    "MEMSIGHT"
-#define TRACE_FOOTER_MAGIC  "MEMSIEND"
-#define TRACE_FRAME_MAGIC   UINT32_C(0x4653f14d) /* unlikely in text and in zstd data */
-#define TRACE_VERSION_MAJOR 1
-#define TRACE_VERSION_MINOR 4
-
+#define TRACE_FILE_MAGIC      "MEMSIGHT"
+#define TRACE_FOOTER_MAGIC    "MEMSIEND"
+#define TRACE_FRAME_MAGIC     UINT32_C(0x4653f14d) /* unlikely in text and in zstd data */
+#define TRACE_VERSION_MAJOR   1
+#define TRACE_VERSION_MINOR   4
 #define TRACE_SEGMENT_BYTES   (4u << 20) /* of raw bodies, before compression */
 #define TRACE_SEGMENT_NS      UINT64_C(1000000000)
 #define TRACE_FRAME_MAX_BYTES (16u << 20) /* of a body, stored or raw: larger is damage */
@@ -390,6 +389,7 @@ enum trace_record_type {
 	TRACE_RECORD_PAGES = 0x48,
 	TRACE_RECORD_TOUCHES = 0x49,
 	TRACE_RECORD_WRITES = 0x4a,
+	TRACE_RECORD_CONTENTS = 0x4b, /* trace-contents.h */
 	TRACE_RECORD_RUN = 0x80,
 	TRACE_RECORD_FACT = 0x81,
 	TRACE_RECORD_CLOCK = 0x82,

@@ -8,6 +8,7 @@
 
 #include "common/array.h"
 #include "schemas/ring.h"
+#include "schemas/trace-contents.h"
 #include "schemas/trace-control.h"
 #include "trace/cut-internal.h"
 #include "trace/records.h"
@@ -347,6 +348,7 @@ static int take_moment(struct taking *taking)
 		{ TRACE_RECORD_PAGES, offsetof(struct trace_pages, ticks) },
 		{ TRACE_RECORD_TOUCHES, offsetof(struct trace_touches, ticks) },
 		{ TRACE_RECORD_WRITES, offsetof(struct trace_writes, ticks) },
+		{ TRACE_RECORD_CONTENTS, offsetof(struct trace_contents, ticks) },
 		{ TRACE_RECORD_OUTSIDE_MARK, offsetof(struct trace_outside_mark, ticks) },
 	};
 	uint64_t ticks = 0;
@@ -451,6 +453,7 @@ static const struct {
 	{ TRACE_RECORD_PAGES, take_moment },
 	{ TRACE_RECORD_TOUCHES, take_moment },
 	{ TRACE_RECORD_WRITES, take_moment },
+	{ TRACE_RECORD_CONTENTS, take_moment },
 	{ TRACE_RECORD_OUTSIDE_MARK, take_moment },
 	{ TRACE_RECORD_FACT, take_fact },
 	{ TRACE_RECORD_CLOCK, take_clock },

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "schemas/trace-contents.h"
 #include "schemas/trace-control.h"
 #include "trace/reader.h"
 
@@ -47,6 +48,8 @@ static const struct trace_record_shape shapes[] = {
 				 LENGTHS(2, LENGTH(trace_pages, runs), LENGTH(trace_pages, maps)) },
 	[TRACE_RECORD_TOUCHES] = { SHAPE(trace_touches), LENGTHS(1, LENGTH(trace_touches, runs)) },
 	[TRACE_RECORD_WRITES] = { SHAPE(trace_writes), LENGTHS(1, LENGTH(trace_writes, runs)) },
+	[TRACE_RECORD_CONTENTS] = { SHAPE(trace_contents),
+				    LENGTHS(1, LENGTH(trace_contents, blocks)) },
 	[TRACE_RECORD_RUN] = { SHAPE(trace_run),
 			       LENGTHS(4, LENGTH(trace_run, program), LENGTH(trace_run, mode),
 				       LENGTH(trace_run, command), LENGTH(trace_run, directory)) },

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <math.h>
 
+#include "analyze/live/guesses/guesses.h"
 #include "analyze/live/live-memory-internal.h"
 
 /* How a block ended. */
@@ -88,6 +89,9 @@ static int end_block(struct memory *memory, struct memory_image *image,
 	if (image->names.n_blocks > 0 &&
 	    memory_end_names(memory, image, block->address, block->size, ending->time_ns) < 0)
 		return -ENOMEM;
+	if (memory->guesses && ending->end_kind == MEMORY_ALIVE)
+		guesses_note(memory->guesses, image->number, block,
+			     memory->tally->sites[block->site].stack_id);
 	if (is_inherited(image, block)) { /* its row is the parent's */
 		memory->tally->total.inherited_frees += is_freed ? n_of(&weight) : 0;
 		return 0;

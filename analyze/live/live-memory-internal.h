@@ -113,6 +113,7 @@ struct memory {
 	struct pools *pools;
 	struct residents *residents;
 	struct touches *touches;
+	struct guesses *guesses; /* who is told of blocks that are left; NULL: nobody */
 	int64_t next_change;
 };
 

@@ -250,6 +250,11 @@ void memory_set_texts(struct memory *memory, const struct texts *texts)
 	memory->texts = texts;
 }
 
+void memory_set_guesses(struct memory *memory, struct guesses *guesses)
+{
+	memory->guesses = guesses;
+}
+
 void memory_set_picked(struct memory *memory)
 {
 	memory->is_picked = true;

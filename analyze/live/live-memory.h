@@ -138,6 +138,10 @@ void memory_set_withheld(struct memory *memory);
 /* The same of all images: the trace is none of ours. */
 void memory_set_unseen(struct memory *memory);
 
+/* Whom to tell of blocks that are live when their image ends; must outlive it. */
+struct guesses;
+void memory_set_guesses(struct memory *memory, struct guesses *guesses);
+
 /* Only picked blocks have events: --sample-bytes. */
 void memory_set_picked(struct memory *memory);
 

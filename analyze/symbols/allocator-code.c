@@ -83,5 +83,8 @@ bool allocator_is_in(struct object *object)
 
 bool allocator_is_tool(const struct object *object)
 {
-	return strncmp(text_base_name(object->path), "libtracealloc", 13) == 0;
+	const char *name = text_base_name(object->path);
+
+	name += strncmp(name, "memfd:", 6) == 0 ? 6 : 0; /* of a container that was attached to */
+	return strncmp(name, "libtracealloc", 13) == 0;
 }

@@ -100,6 +100,7 @@ struct run_options record_options_of(const struct option_set *options)
 		.force = option_flag(options, OPTION_FORCE),
 		.no_alloc = option_flag(options, OPTION_NO_ALLOC),
 		.no_follow = option_flag(options, OPTION_NO_FOLLOW),
+		.no_guess = option_flag(options, OPTION_NO_GUESS),
 		.attach_children = option_flag(options, OPTION_CHILDREN),
 		.wait_child = option_choice(options, OPTION_WAIT) == CHOICE_WAIT_CHILD,
 		.pages = option_text(options, OPTION_PAGES),

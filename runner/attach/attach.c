@@ -15,6 +15,7 @@
 #include "common/cleanup.h"
 #include "common/io.h"
 #include "runner/attach/attach-internal.h"
+#include "runner/attach/contents.h"
 #include "runner/attach/crowd.h"
 #include "runner/attach/filters.h"
 #include "runner/attach/modules.h"
@@ -541,8 +542,6 @@ static void walk_heap(struct entry *entry)
 	auto_free uint64_t *pointers = list_pointers(entry, &target.n_threads);
 	int r = -ENOMEM;
 
-	if (!entry->order->wants_blocks)
-		return;
 	target.thread_pointers = pointers;
 	if (pointers)
 		r = heap_walk_read(&target, &entry->walk);
@@ -686,7 +685,8 @@ static int go_in(struct entry *entry)
 		*entry->outcome = why;
 		return r;
 	}
-	walk_heap(entry);
+	if (entry->order->wants_blocks)
+		walk_heap(entry);
 	r = commit(entry);
 	let_go(entry);
 	memcpy(entry->outcome->entries_why, entry->entries.why, sizeof(entry->entries.why));
@@ -708,8 +708,12 @@ static int go_out(struct entry *entry)
 		r = stop_all(entry, remote_now_ns() + entry->order->timeout_ns);
 	if (r < 0)
 		return r;
+	if (entry->order->wants_contents)
+		walk_heap(entry);
 	r = end(entry);
 	let_go(entry);
+	if (r == 0 && entry->walk.n_blocks > 0)
+		contents_read(entry->pid, &entry->walk, entry->outcome);
 	return r;
 }
 
@@ -734,20 +738,19 @@ static int run(const struct attach_order *order, struct attach_outcome *ret_outc
 
 int attach_enter(const struct attach_order *order, struct attach_outcome *ret_outcome)
 {
+	const struct attach_order leave = { .pid = order->pid, .timeout_ns = order->timeout_ns };
 	int r = run(order, ret_outcome, go_in);
 
 	if (r == -EBUSY && ret_outcome->was_left_behind) {
-		r = attach_leave(order->pid, order->timeout_ns, ret_outcome);
+		r = attach_leave(&leave, ret_outcome);
 		r = r < 0 ? r : run(order, ret_outcome, go_in);
 	}
 	return r;
 }
 
-int attach_leave(pid_t pid, uint64_t timeout_ns, struct attach_outcome *ret_outcome)
+int attach_leave(const struct attach_order *order, struct attach_outcome *ret_outcome)
 {
-	const struct attach_order order = { .pid = pid, .timeout_ns = timeout_ns };
-
-	return run(&order, ret_outcome, go_out);
+	return run(order, ret_outcome, go_out);
 }
 
 #define MAX_FAMILY   64u
@@ -755,6 +758,7 @@ int attach_leave(pid_t pid, uint64_t timeout_ns, struct attach_outcome *ret_outc
 
 size_t attach_leave_family(const struct family *family, uint64_t timeout_ns, size_t *ret_left)
 {
+	struct attach_order order = { .timeout_ns = timeout_ns };
 	struct attach_outcome outcome;
 	pid_t pids[MAX_FAMILY];
 	size_t n_kept = 0, n;
@@ -763,8 +767,10 @@ size_t attach_leave_family(const struct family *family, uint64_t timeout_ns, siz
 	for (int i = 0; i < MAX_SEARCHES; i++) {
 		n = family_list(family, pids, MAX_FAMILY);
 		n_kept = 0;
-		for (size_t k = 0; k < n; k++)
-			n_kept += attach_leave(pids[k], timeout_ns, &outcome) < 0;
+		for (size_t k = 0; k < n; k++) {
+			order.pid = pids[k];
+			n_kept += attach_leave(&order, &outcome) < 0;
+		}
 		*ret_left += n - n_kept;
 		if (n_kept == n)
 			break;

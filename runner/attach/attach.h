@@ -28,6 +28,7 @@ struct attach_order {
 	const char *library; /* libtracealloc.so, as we see it */
 	const char *socket; /* of the recording */
 	bool wants_blocks; /* those that are there already */
+	bool wants_contents; /* what is in those that are there when it is left */
 	uint64_t timeout_ns; /* that threads may take to leave malloc and the loader */
 };
 
@@ -42,7 +43,12 @@ struct attach_outcome {
 	struct family family; /* who will have to be left with it */
 	bool was_left_behind; /* an earlier recording is still in it, and will not go on */
 	/* order.wants_blocks: */
-	int blocks_fd; /* a file of struct heap_block, for the caller to close; -1: none */
+	/*
+	 * A file of struct heap_block, for the caller to close; -1: none. Of leaving, where
+	 * order.wants_contents: of struct trace_content, of one of each n_th block.
+	 */
+	int blocks_fd;
+	uint32_t n_th;
 	uint64_t n_blocks;
 	uint64_t walk_ns; /* that looking for them took */
 	char blocks_why[HEAP_WHY_BYTES]; /* which are not known, and why; "": none */
@@ -92,7 +98,7 @@ void attach_explain(pid_t pid, int error, char message[ATTACH_MESSAGE_BYTES]);
 int attach_enter(const struct attach_order *order, struct attach_outcome *ret_outcome);
 
 /* Take everything back. Whoever recorded sees its slot end. Those of its family are kept. */
-int attach_leave(pid_t pid, uint64_t timeout_ns, struct attach_outcome *ret_outcome);
+int attach_leave(const struct attach_order *order, struct attach_outcome *ret_outcome);
 
 /*
  * Leave all that were forked from it while it was attached to, when it has been left or is gone.

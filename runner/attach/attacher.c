@@ -59,7 +59,7 @@ static int leave(const struct attach_order *order, struct attach_outcome *ret_ou
 	int r = -ETIMEDOUT;
 
 	for (int i = 0; i < LEAVE_TRIES && r == -ETIMEDOUT; i++)
-		r = attach_leave(order->pid, order->timeout_ns, ret_outcome);
+		r = attach_leave(order, ret_outcome);
 	return r;
 }
 

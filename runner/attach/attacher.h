@@ -16,6 +16,7 @@ struct attacher {
 	pid_t pid;
 	int fd; /* readable when it has something to say */
 	bool is_asked; /* to leave */
+	bool has_left; /* and has said what came of it, or was killed */
 };
 
 #define ATTACHER_CLOSED ((struct attacher){ .pid = -1, .fd = -1 })

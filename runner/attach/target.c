@@ -297,7 +297,7 @@ static void look_at_map(void *user, const struct image_map *map)
 	const char *name = slash ? slash + 1 : map->path;
 
 	facts->has_map = true;
-	facts->has_musl |= strncmp(name, "ld-musl", 7) == 0;
+	facts->has_musl |= strncmp(name, "ld-musl", 7) == 0 || strcmp(name, "libc.so") == 0;
 	facts->has_loader |= strncmp(name, "ld-linux", 8) == 0 || strncmp(name, "ld-2.", 5) == 0 ||
 			     strncmp(name, "ld.so", 5) == 0;
 	facts->has_libc |= strncmp(name, "libc.so.6", 9) == 0 || strncmp(name, "libc-2.", 7) == 0;
@@ -318,7 +318,7 @@ static int check_memory(pid_t pid, char message[ATTACH_MESSAGE_BYTES])
 	if (!facts.has_map)
 		return say(message, -EINVAL,
 			   "process %d has no memory: it is the kernel's, or ends", (int)pid);
-	if (facts.has_musl)
+	if (facts.has_musl && !facts.has_libc)
 		return say(message, -ENOTSUP,
 			   "process %d runs with musl's C library, which cannot be attached to: "
 			   "`memsight record' starts it recorded",

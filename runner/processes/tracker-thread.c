@@ -14,6 +14,7 @@
 #include "runner/sampling/sampling.h"
 #include "runner/trace-records-write.h"
 #include "runner/watch/watch.h"
+#include "schemas/trace-contents.h"
 
 static uint32_t start_thread(void *user, void *image_pointer, const struct ring_thread_start *start)
 {
@@ -256,6 +257,29 @@ void tracker_store_before(struct tracker *tracker, pid_t pid, const struct heap_
 			live_totals_event(tracker->totals, thread_id, &event);
 	}
 	store_thread_end(tracker->writer, thread_id, start.ticks + 1);
+}
+
+void tracker_store_contents(struct tracker *tracker, pid_t pid, const struct trace_content *blocks,
+			    size_t n, uint32_t n_th)
+{
+	const struct image *image = images_find(&tracker->images, pid);
+	size_t most = TRACE_PAGES_PART_BYTES / sizeof(*blocks);
+	struct trace_contents record = {
+		.head.type = TRACE_RECORD_CONTENTS,
+		.ticks = clock_ticks(tracker->clock),
+		.process_id = image ? image->id : 0,
+		.n = n_th,
+	};
+
+	for (size_t i = 0; image && i < n; i += most) {
+		size_t n_part = n - i < most ? n - i : most;
+		const struct trace_string part = { blocks + i,
+						   (uint32_t)(n_part * sizeof(*blocks)) };
+
+		record.blocks_bytes = part.n_bytes;
+		if (trace_writer_record(tracker->writer, &record, sizeof(record), &part, 1) < 0)
+			break;
+	}
 }
 
 static void lose(struct tracker *tracker, pid_t pid, const char *what, const char *why)

@@ -89,6 +89,11 @@ void tracker_store_before(struct tracker *tracker, pid_t pid, const struct heap_
 			  size_t n);
 void tracker_lose_before(struct tracker *tracker, pid_t pid, const char *why);
 
+/* It has been left: what is in the blocks that were live then (struct trace_content[]). */
+struct trace_content;
+void tracker_store_contents(struct tracker *tracker, pid_t pid, const struct trace_content *blocks,
+			    size_t n, uint32_t n_th);
+
 /* Its allocator's functions are seen through tables only. */
 void tracker_lose_pointers(struct tracker *tracker, pid_t pid, const char *why);
 

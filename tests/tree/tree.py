@@ -47,8 +47,9 @@ MAY_INCLUDE = {
     "analyze/input/perf-data": "common trace perf decode analyze/input",
     "analyze/input/heimdallr": "common trace perf analyze/input analyze/input/perf-data",
     "analyze/process": "common trace store analyze/symbols",
-    "analyze/live": "common trace store store/totals analyze/input analyze/live/pages "
-                    "analyze/process analyze/symbols",
+    "analyze/live": "common trace store store/totals analyze/input analyze/live/guesses "
+                    "analyze/live/pages analyze/process analyze/symbols",
+    "analyze/live/guesses": "common store analyze/live analyze/process",
     "analyze/live/pages": "common trace store analyze/live analyze/process",
     "analyze/samples":
         "common trace perf decode decode/hardware store store/totals analyze/input analyze/live"

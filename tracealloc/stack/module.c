@@ -8,6 +8,7 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 
+#include "schemas/recording.h"
 #include "tracealloc/stack/stack.h"
 #include "tracealloc/stack/symbol.h"
 #include "tracealloc/state.h"
@@ -147,6 +148,13 @@ static bool in_code(const struct ta_module *module, uintptr_t pc)
 	return false;
 }
 
+/* Ourselves, brought in by a descriptor that is closed since (runner/attach/attach.c)? */
+static bool is_own_memory(const struct ta_module *module, const char *path)
+{
+	return in_code(module, (uintptr_t)ta_module_list) &&
+	       strncmp(path, "/proc/self/fd/", sizeof("/proc/self/fd/") - 1) == 0;
+}
+
 /*
  * An entry of the list that was unloaded, all of which is told, and that was the same file at the
  * same place: a library that is opened again and again needs one entry, not one each time.
@@ -193,7 +201,7 @@ static struct ta_module *add_module(uintptr_t bias, const ElfW(Phdr) * headers, 
 	if (!module)
 		return NULL;
 	*module = fresh;
-	take_path(module, path);
+	take_path(module, is_own_memory(module, path) ? "/memfd:" RECORDING_LIBRARY : path);
 	module->is_loader = module->start == getauxval(AT_BASE);
 	module->is_system = in_code(module, libc_address) || in_code(module, thread_address) ||
 			    module->is_loader;

@@ -3,6 +3,7 @@
 victim that waits, one at a fixed address, how many times one is attached to in a row."""
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,9 +25,9 @@ N_MARKED, N_FREED, MARK_BYTES, N_LOADED, LOADED_BYTES = 1000, 400, 4321, 1000, 5
 class Victim:
     """A program that runs, and answers to words."""
 
-    def __init__(self, command=(VICTIM,), is_calm=False):
+    def __init__(self, command=(VICTIM,), is_calm=False, **environment):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        env=whole.environment(), text=True)
+                                        env=whole.environment(**environment), text=True)
         self.pid = self.process.pid
         self.hello = self.answer()
         if is_calm:
@@ -179,6 +180,47 @@ def check_pointers(folder):
     outcome = whole.Outcome([MEMSIGHT, "detach", str(victim.pid), "--timeout", "20s"])
     checks.that(outcome.status == 0, f"behind a kill: {outcome.messages}")
     checks.that(victim.ask("code") == code, "code is changed behind a kill")
+    victim.end()
+
+
+def check_guesses(folder):
+    """Blocks from before are given to the call that has made such since; others to nobody."""
+    victim = Victim(is_calm=True)
+
+    def attach(*options):
+        attached = Attached(victim, folder, "--source", "none", *options)
+        for _ in range(2):
+            checks.that(victim.ask("mark") == "marked", "no mark")
+        checks.that(attached.leave() == 0, f"status: {attached.rest}")
+        return attached.database()
+
+    checks.that(victim.ask("mark") == "marked", "no mark before the attach")
+    database = attach()
+    n_before = database.one(
+        "SELECT count(*) FROM allocation WHERE freed_ns IS NULL AND size BETWEEN ? AND ? AND call ="
+        " (SELECT id FROM call WHERE name = 'before the attach')", MARK_BYTES, MARK_BYTES + 23)
+    if n_before == 0:
+        print("not measured: the heap could not be walked", database.losses())
+    else:
+        rows = database.ask(
+            "SELECT probable_site.frame_id, count(*), min(probability) FROM probable_site WHERE"
+            " size BETWEEN ? AND ? GROUP BY 1", MARK_BYTES, MARK_BYTES + 23)
+        made = database.ask(
+            "SELECT DISTINCT coalesce(user.frame_id, stack.frame_id) FROM allocation JOIN stack ON"
+            " stack.id = stack_id LEFT JOIN stack AS user ON user.id = stack.user_id"
+            " WHERE size = ?", MARK_BYTES)
+        checks.that(len(rows) == 1 and [rows[0][:1]] == made and 0.9 <= rows[0][2] < 1 and
+                    rows[0][1] == n_before - 1, # the first one of the chain is not like them
+                    f"guesses: {rows}, of {n_before}; made by {made};"
+                    f" {database.ask('SELECT * FROM probable_test')}")
+        n = database.one("SELECT count(*) FROM probable_site WHERE size BETWEEN ? AND ?",
+                         OLD_BYTES, OLD_BYTES + 23)
+        checks.that(n == 0, f"{n} guesses for blocks of a call that made none since")
+        outcome = whole.Outcome([MEMSIGHT, "report", "--before", database.path])
+        checks.that("have a probable call" in outcome.stdout.decode(), outcome.stdout.decode())
+    database = attach("--no-guess")
+    checks.that(database.one("SELECT count(*) FROM probable_site") == 0 and
+                database.one("SELECT count(*) FROM probable_test") == 0, "it guessed")
     victim.end()
 
 
@@ -428,6 +470,44 @@ def check_refusals(folder):
     check_tracers(refused)
 
 
+def check_foreign(folder):
+    """The heap of another malloc is not walked, which is a loss; what is made since is exact."""
+    for file, name in (("libjemalloc.so.2", "jemalloc"), ("libmimalloc.so.2", "mimalloc"),
+                       ("libtcmalloc_minimal.so.4", "tcmalloc")):
+        path = "/usr/lib/x86_64-linux-gnu/" + file
+        if not os.path.exists(path):
+            print("not measured: no", path)
+            continue
+        victim = Victim(is_calm=True, LD_PRELOAD=path)
+        attached = Attached(victim, folder, "--source", "none")
+        checks.that(victim.ask("mark") == "marked", f"{name}: no mark")
+        checks.that(attached.leave() == 0, f"{name}: {attached.rest}")
+        database = attached.database()
+        checks.that(of_size(database, MARK_BYTES) == N_MARKED and
+                    still_there(database, MARK_BYTES) == N_MARKED - N_FREED, f"{name}: blocks")
+        reason = f"blocks from before the attach are not all known: its malloc is {name}'s"
+        checks.that(database.losses().get(("attach", reason)) == 1,
+                    f"{name}: {database.losses()}")
+        checks.that(database.one("SELECT count(*) FROM call WHERE name = 'before the attach' AND"
+                                 " id IN (SELECT call FROM allocation)") == 0, f"{name}: guessed")
+        victim.end()
+
+
+def check_musl(folder):
+    """Debian's loader of musl is a link to a file `libc.so', which is what is mapped."""
+    if not shutil.which("musl-gcc"):
+        print("not measured: no musl-gcc")
+        return
+    path, trace = os.path.join(folder, "musl"), os.path.join(folder, "musl.mst")
+    whole.run(["musl-gcc", "-xc", "-", "-o", path], input="#include <unistd.h>\n"
+              "int main(void) { char c; write(1, \"\\n\", 1); return (int)read(0, &c, 1); }\n")
+    with subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        outcome = whole.Outcome([MEMSIGHT, "attach", str(process.pid), "-o", trace])
+    checks.that(outcome.status == 1 and "runs with musl's C library" in outcome.messages,
+                outcome.messages)
+
+
 def check_waits(folder):
     """A call that waits goes on with the time that is left of its own, whatever call it is."""
     with subprocess.Popen([WAITING, str(WAIT_S)], stdout=subprocess.PIPE, text=True) as process:
@@ -652,6 +732,7 @@ def main():
         check_counts(folder)
         check_counts(folder, FIXED)
         check_pointers(folder)
+        check_guesses(folder)
         check_samples(folder)
         check_pages(folder)
         check_watch(folder)
@@ -659,6 +740,8 @@ def main():
         check_ends(folder)
         check_left_behind(folder)
         check_refusals(folder)
+        check_foreign(folder)
+        check_musl(folder)
         check_waits(folder)
         check_children(folder)
         check_forked(folder)

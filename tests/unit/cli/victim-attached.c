@@ -1,6 +1,7 @@
 /*
  * A program to be attached to. Threads churn, others wait in the kernel. On the word "mark" on its
- * standard input it makes 1,000 blocks of 4,321 bytes, gives 400 of them back, and says so; on
+ * standard input it makes 1,000 blocks of 4,321 bytes, gives 400 of them back, chains the others,
+ * each with the address of a variable, and says so; on
  * "point" it does that with 6,543 bytes by pointers to malloc and free that it has had from its
  * start, and then by a thread that ends; on "code" it shows how malloc and free begin; on
  * "old" it gives 100 blocks back that it made at its start; on "load FILE" it opens a library; on
@@ -186,12 +187,18 @@ static void *read_pipe(void *unused)
 
 static void mark(void)
 {
-	static void *blocks[N_MARKED];
+	static void **blocks[N_MARKED], **last;
 
 	for (int i = 0; i < N_MARKED; i++)
 		blocks[i] = malloc(MARK_BYTES);
 	for (int i = 0; i < N_FREED; i++)
 		free(blocks[i]);
+	for (int i = N_FREED; i < N_MARKED; i++) {
+		memset(blocks[i], 0, MARK_BYTES);
+		blocks[i][0] = last;
+		blocks[i][1] = &last;
+		last = blocks[i];
+	}
 	printf("marked\n");
 }
 
