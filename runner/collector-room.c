@@ -226,7 +226,7 @@ static void end_gap(struct collector *collector)
 
 	if (!collector->drain.net)
 		return;
-	net_give(&last->net, collector->writer, &loss.count);
+	net_give(&last->net, collector->writer, drain_safe_ticks(&collector->drain), &loss.count);
 	loss.count += collector->samples.n_unwritten;
 	collector->samples.n_unwritten = 0;
 	store_loss(collector->writer, &loss);
@@ -236,12 +236,24 @@ static void end_gap(struct collector *collector)
 	collector->samples.lacks_room = false;
 }
 
+/* For what waits, beside a cut that is under way. */
+static bool has_room(const struct collector *collector)
+{
+	const struct collector_last *last = &collector->last;
+	bool is_gap = collector->drain.net != NULL;
+	uint64_t waiting_bytes = trace_writer_pending_bytes(collector->writer) +
+				 net_size(&last->net) * TRACE_WRITER_EVENT_BYTES;
+
+	if ((last->is_running || is_gap) && collector->room_bytes < waiting_bytes)
+		return false;
+	return last->is_running ||
+	       fits_disk(collector, waiting_bytes, is_gap ? GAP_PERCENT : RING_PERCENT);
+}
+
 /* A cut leaves out nothing that is stamped behind T: so a gap ends when T has moved. */
 static bool may_commit(struct collector *collector)
 {
 	struct collector_last *last = &collector->last;
-	uint64_t waiting_bytes = trace_writer_pending_bytes(collector->writer) +
-				 net_size(&last->net) * TRACE_WRITER_EVENT_BYTES;
 	bool is_gap = collector->drain.net != NULL;
 
 	if (!last->is_on || last->is_ending || collector->stopped_ticks) {
@@ -252,10 +264,9 @@ static bool may_commit(struct collector *collector)
 		return false;
 	if (last->is_running || is_gap)
 		collector_look_at_room(collector);
-	if ((last->is_running || is_gap) && collector->room_bytes < waiting_bytes)
-		return false;
-	if (!last->is_running &&
-	    !fits_disk(collector, waiting_bytes, is_gap ? GAP_PERCENT : RING_PERCENT))
+	if (!has_room(collector) && is_gap)
+		net_hurry(&last->net);
+	if (!has_room(collector))
 		return false;
 	end_gap(collector);
 	return true;

@@ -30,35 +30,34 @@ static int forget_old(struct event_net *net, uint64_t safe_ticks)
 	net->n_places = n;
 	for (size_t i = 0; r == 0 && i < n; i++)
 		r = key_map_put(&net->by_address, net->places[i].first.event.address,
-				net->places[i].process, i + 1);
+				net->places[i].first.process, i + 1);
 	return r < 0 ? r : n > NET_MAX_PLACES / 4 * 3 ? -ENOBUFS : 0;
 }
 
-static int add_place(struct event_net *net, uint64_t process, const struct net_event *event,
-		     uint64_t safe_ticks)
+static int add_place(struct event_net *net, const struct net_event *event)
 {
 	int r = 0;
 
 	if (net->n_places >= NET_MAX_PLACES)
-		r = forget_old(net, safe_ticks);
+		r = forget_old(net, net->safe_ticks);
 	if (r == 0)
 		r = grow_array(&net->places, net->n_places, &net->n_places_allocated,
 			       sizeof(*net->places));
 	if (r == 0)
-		r = key_map_put(&net->by_address, event->event.address, process, net->n_places + 1);
+		r = key_map_put(&net->by_address, event->event.address, event->process,
+				net->n_places + 1);
 	if (r == 0)
-		net->places[net->n_places++] = (struct net_place){ *event, *event, process };
+		net->places[net->n_places++] = (struct net_place){ *event, *event };
 	return r;
 }
 
-static int take_block(struct event_net *net, uint64_t process, const struct net_event *event,
-		      uint64_t safe_ticks)
+static int take_block(struct event_net *net, const struct net_event *event)
 {
-	uint64_t number = key_map_get(&net->by_address, event->event.address, process);
+	uint64_t number = key_map_get(&net->by_address, event->event.address, event->process);
 	struct net_place *place;
 
 	if (!number)
-		return add_place(net, process, event, safe_ticks);
+		return add_place(net, event);
 	place = &net->places[number - 1];
 	if (event->event.ticks < place->first.event.ticks)
 		place->first = *event;
@@ -68,8 +67,7 @@ static int take_block(struct event_net *net, uint64_t process, const struct net_
 }
 
 /* It ends one block and begins another. */
-static int take_realloc(struct event_net *net, uint64_t process, const struct net_event *event,
-			uint64_t safe_ticks)
+static int take_realloc(struct event_net *net, const struct net_event *event)
 {
 	struct net_event birth = *event, end = *event;
 	int r = 0;
@@ -86,8 +84,8 @@ static int take_realloc(struct event_net *net, uint64_t process, const struct ne
 	birth.event.old_address = 0;
 	birth.event.begin_ticks = birth.event.ticks;
 	if (event->event.old_address)
-		r = take_block(net, process, &end, safe_ticks);
-	return r < 0 ? r : take_block(net, process, &birth, safe_ticks);
+		r = take_block(net, &end);
+	return r < 0 ? r : take_block(net, &birth);
 }
 
 static int take_other(struct event_net *net, const struct net_event *event)
@@ -101,26 +99,61 @@ static int take_other(struct event_net *net, const struct net_event *event)
 	return 0;
 }
 
-void net_take(struct event_net *net, uint64_t process, uint32_t thread_id,
-	      const struct trace_event *event, uint64_t safe_ticks)
+static void take(struct event_net *net, const struct net_event *event)
 {
-	const struct net_event taken = { *event, net->n_taken++, thread_id };
 	int r;
 
 	if (net->n_lost) /* what follows would mean something else without it */
 		r = -ENOBUFS;
-	else if (event->op == TRACE_OP_REALLOC)
-		r = take_realloc(net, process, &taken, safe_ticks);
-	else if (event->op == TRACE_OP_ALLOC || event->op == TRACE_OP_FREE)
-		r = take_block(net, process, &taken, safe_ticks);
+	else if (event->event.op == TRACE_OP_REALLOC)
+		r = take_realloc(net, event);
+	else if (event->event.op == TRACE_OP_ALLOC || event->event.op == TRACE_OP_FREE)
+		r = take_block(net, event);
 	else
-		r = take_other(net, &taken);
+		r = take_other(net, event);
 	net->n_lost += r < 0;
+}
+
+/* What is older gets its place. */
+static void settle(struct event_net *net, uint64_t before_ticks)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < net->n_waiting; i++) {
+		if (net->waiting[i].event.ticks < before_ticks)
+			take(net, &net->waiting[i]);
+		else
+			net->waiting[n++] = net->waiting[i];
+	}
+	net->n_waiting = n;
+}
+
+void net_hurry(struct event_net *net)
+{
+	settle(net, UINT64_MAX);
+}
+
+void net_take(struct event_net *net, uint64_t process, uint32_t thread_id,
+	      const struct trace_event *event, uint64_t safe_ticks)
+{
+	if (safe_ticks > net->safe_ticks) {
+		net->safe_ticks = safe_ticks;
+		settle(net, safe_ticks);
+	}
+	if (net->n_waiting >= NET_MAX_WAITING)
+		net_hurry(net);
+	if (grow_array(&net->waiting, net->n_waiting, &net->n_waiting_allocated,
+		       sizeof(*net->waiting)) < 0)
+		net->n_lost++;
+	else
+		net->waiting[net->n_waiting++] =
+			(struct net_event){ *event, process, net->n_taken, thread_id };
+	net->n_taken++;
 }
 
 size_t net_size(const struct event_net *net)
 {
-	return 2 * net->n_places + net->n_others;
+	return 2 * net->n_places + net->n_others + net->n_waiting;
 }
 
 static int compare(const void *a, const void *b)
@@ -147,15 +180,23 @@ static size_t collect(const struct event_net *net, struct net_event *left)
 	}
 	for (size_t i = 0; i < net->n_others; i++)
 		left[n++] = net->others[i];
+	for (size_t i = 0; i < net->n_waiting; i++)
+		left[n++] = net->waiting[i];
 	qsort(left, n, sizeof(*left), compare);
 	return n;
 }
 
-int net_give(struct event_net *net, struct trace_writer *writer, uint64_t *ret_n_dropped)
+int net_give(struct event_net *net, struct trace_writer *writer, uint64_t safe_ticks,
+	     uint64_t *ret_n_dropped)
 {
-	struct net_event *left = calloc(net_size(net) + 1, sizeof(*left));
-	size_t n = left ? collect(net, left) : 0, n_given = 0;
-	int r = left ? 0 : -ENOMEM;
+	struct net_event *left;
+	size_t n, n_given = 0;
+	int r;
+
+	settle(net, safe_ticks);
+	left = calloc(net_size(net) + 1, sizeof(*left));
+	n = left ? collect(net, left) : 0;
+	r = left ? 0 : -ENOMEM;
 
 	while (r == 0 && n_given < n) {
 		r = trace_writer_event(writer, left[n_given].thread_id, &left[n_given].event);
@@ -173,5 +214,6 @@ void net_finish(struct event_net *net)
 	key_map_finish(&net->by_address);
 	free(net->places);
 	free(net->others);
+	free(net->waiting);
 	*net = (struct event_net){ 0 };
 }
