@@ -214,13 +214,16 @@ static int on_leave(struct import *import, const struct note *note)
 
 static int on_block(struct import *import, const struct note *note)
 {
+	bool is_probe = note->event->call == TRACE_CALL_USDT_ALLOC;
 	struct pool_block block = {
 		.thread = note->thread,
 		.text = note->text,
 		.time_ns = import->now_ns,
 		.address = note->event->address,
 		.size = note->event->size,
-		.pool = note->event->link,
+		.pool = is_probe ? 0 : note->event->link,
+		.weighted = is_probe ? note->event->link : 0,
+		.call = note->event->call,
 	};
 
 	block.stack_id =
@@ -234,6 +237,7 @@ static int on_block_end(struct import *import, const struct note *note)
 							     .thread = note->thread,
 							     .time_ns = import->now_ns,
 							     .address = note->event->address,
+							     .call = note->event->call,
 						     });
 }
 
@@ -258,6 +262,7 @@ static int count_pool_losses(struct import *import)
 		{ "blocks nested too deep", lost->n_too_deep },
 		{ "blocks left out by --sample-bytes", lost->n_picked },
 		{ "blocks of too many pools, counted as of none", lost->n_pools },
+		{ "estimates of probes for blocks that are recorded", lost->n_known },
 	};
 	int r = 0;
 
@@ -361,6 +366,8 @@ static const struct {
 	{ TRACE_CALL_FUNCTION_LEAVE, on_leave },
 	{ TRACE_CALL_BLOCK, on_block },
 	{ TRACE_CALL_BLOCK_END, on_block_end },
+	{ TRACE_CALL_USDT_ALLOC, on_block },
+	{ TRACE_CALL_USDT_FREE, on_block_end },
 	{ TRACE_CALL_POOL_RESET, on_pool_reset },
 };
 

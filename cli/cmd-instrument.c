@@ -286,8 +286,8 @@ static int check_options(const struct option_set *options)
 	if (functions_check(options, &has_functions) != CMD_DONE)
 		return CMD_USAGE;
 	if (has_functions)
-		return cmd_usage("instrument: functions are chosen by `memsight record' only "
-				 "(docs/functions.md)");
+		return cmd_usage("instrument: functions and probes are chosen by `memsight record' "
+				 "only (docs/functions.md)");
 	if (run_check(&run, message, sizeof(message)) < 0)
 		return cmd_usage("instrument: %s", message);
 	return CMD_DONE;

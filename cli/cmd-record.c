@@ -296,13 +296,14 @@ static void say_signal(int number)
 }
 
 /* The report or the limit that answers what was asked for, by functions or a preset. */
-static void say_next(const char *trace, bool has_functions, const struct option_set *options)
+static void say_next(const char *trace, const struct option_set *options)
 {
 	enum option_choice preset = option_choice(options, OPTION_PRESET);
 	const char *check = option_preset_words(preset, COMMAND_CHECK);
-	const char *report =
-		has_functions ? "--functions" : option_preset_words(preset, COMMAND_REPORT);
+	const char *report = functions_report(options);
 
+	if (!report)
+		report = option_preset_words(preset, COMMAND_REPORT);
 	if (report || !check)
 		cmd_warn("next: memsight report %s%s%s", trace, report ? " " : "",
 			 report ? report : "");
@@ -355,7 +356,7 @@ static void say_summary(const struct run_summary *summary, const struct run_opti
 			 "does nothing");
 	if (summary->was_let_go)
 		cmd_warn("the program runs on, unrecorded");
-	say_next(summary->output, run->functions, options);
+	say_next(summary->output, options);
 }
 
 static void print_report(const char *trace, struct db *db, FILE *file, const char *where)

@@ -35,8 +35,8 @@ static int series_modes_begin(struct option_set *set)
 	return option_parse(COMMAND_RECORD, 1, words, set);
 }
 
-/* What chooses functions is for a run that runs nothing. */
-static bool is_of_dry_run(const char *key)
+/* What chooses functions and probes is for one recording. */
+static bool is_of_functions(const char *key)
 {
 	for (int id = 0; id < OPTION_COUNT; id++) {
 		const struct option_row *row = option_row((enum option_id)id);
@@ -61,10 +61,9 @@ static int series_modes_check(void *user, const char *key, const char *value, ch
 		}
 	}
 	r = option_assign(scratch, key, value, OPTION_FROM_FILE);
-	if (r == 0 && is_of_dry_run(key)) {
+	if (r == 0 && is_of_functions(key)) {
 		snprintf(message, SERIES_MESSAGE_BYTES,
-			 "'%s' goes with memsight record --functions-dry-run, not with a mode",
-			 key);
+			 "'%s' goes with memsight record, not with a mode", key);
 		return -EINVAL;
 	}
 	if (r == -EINVAL)

@@ -1,6 +1,7 @@
 #include "cli/functions-table.h"
 
 #include <errno.h>
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include "cli/cmd.h"
 #include "cli/database.h"
 #include "common/cleanup.h"
+#include "common/text.h"
 #include "report/text/table.h"
 #include "runner/attach/attach.h"
 #include "runner/processes/image-proc.h"
@@ -36,17 +38,55 @@ static const struct {
 
 #define N_EXPRESSIONS (sizeof(expressions) / sizeof(expressions[0]))
 
+/* Those that choose functions. */
+static const enum option_id ids[] = {
+	OPTION_FUNCTION_INCLUDE, OPTION_FUNCTION_EXCLUDE, OPTION_MODULE_INCLUDE,
+	OPTION_MODULE_EXCLUDE,	 OPTION_FUNCTION_LIST,	  OPTION_COLLECTION,
+	OPTION_MIN_INSTRUCTIONS,
+};
+
+static bool chooses_functions(const struct option_set *options)
+{
+	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++)
+		if (option_origin(options, ids[i]) > OPTION_FROM_DEFAULT)
+			return true;
+	return false;
+}
+
+const char *functions_report(const struct option_set *options)
+{
+	if (chooses_functions(options))
+		return "--functions";
+	return option_text(options, OPTION_USDT_FROM) ? "--pools" : NULL;
+}
+
+/* What --usdt-from does not go with. */
+static int check_probes(const struct option_set *options)
+{
+	if (option_flag(options, OPTION_NO_ALLOC))
+		return cmd_usage("record: --usdt-from needs the library that --no-alloc leaves "
+				 "out");
+	if (option_size(options, OPTION_SAMPLE_BYTES))
+		return cmd_usage("record: --usdt-from and --sample-bytes exclude each other: of "
+				 "blocks in blocks of malloc these must be known");
+	if (option_origin(options, OPTION_EVENTS) > OPTION_FROM_DEFAULT &&
+	    !(option_words(options, OPTION_EVENTS) & RING_EVENTS_HEAP))
+		return cmd_usage("record: --usdt-from needs `heap' among --events");
+	return CMD_DONE;
+}
+
 int functions_check(const struct option_set *options, bool *ret_is_chosen)
 {
-	static const enum option_id ids[] = {
-		OPTION_FUNCTION_INCLUDE, OPTION_FUNCTION_EXCLUDE, OPTION_MODULE_INCLUDE,
-		OPTION_MODULE_EXCLUDE,	 OPTION_FUNCTION_LIST,	  OPTION_COLLECTION,
-		OPTION_MIN_INSTRUCTIONS,
-	};
-
 	*ret_is_chosen = false;
 	if (option_flag(options, OPTION_FUNCTIONS_DRY_RUN))
 		return CMD_DONE;
+	if (option_text(options, OPTION_USDT_FROM)) {
+		int r = check_probes(options);
+
+		if (r != CMD_DONE)
+			return r;
+		*ret_is_chosen = true;
+	}
 	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
 		if (option_origin(options, ids[i]) <= OPTION_FROM_DEFAULT)
 			continue;
@@ -140,9 +180,26 @@ static int check_matches(const struct function_choice *choice)
 	return CMD_DONE;
 }
 
-static int find_all(struct function_choice *choice, const struct loaded_files *files,
-		    uint64_t min_instructions, struct found_functions *found)
+/* "all", or file names with commas between: does one of them match this path's? */
+static bool names_file(const char *list, const char *path)
 {
+	auto_free char *copy = list ? strdup(list) : NULL;
+	char *rest = copy, *name;
+
+	while ((name = strsep(&rest, ",")))
+		if (strcmp(name, "all") == 0 || fnmatch(name, text_base_name(path), 0) == 0)
+			return true;
+	return false;
+}
+
+static int find_all(struct function_choice *choice, const struct loaded_files *files,
+		    const struct option_set *options, struct found_functions *found)
+{
+	struct functions_wish wish = {
+		.choice = choice,
+		.min_instructions = option_number(options, OPTION_MIN_INSTRUCTIONS),
+	};
+
 	if (files->missing[0])
 		cmd_warn("%s is not found: its functions are not listed", files->missing);
 	for (size_t i = 0; i < files->n; i++) {
@@ -150,7 +207,8 @@ static int find_all(struct function_choice *choice, const struct loaded_files *f
 
 		if (strstr(files->paths[i], RECORDING_LIBRARY))
 			continue;
-		r = functions_find(choice, files->paths[i], min_instructions, found);
+		wish.probes = names_file(option_text(options, OPTION_USDT_FROM), files->paths[i]);
+		r = functions_find(&wish, files->paths[i], found);
 		if (r == -ENOEXEC)
 			cmd_warn("%s cannot be read as an ELF file", files->paths[i]);
 		else if (r < 0)
@@ -160,17 +218,24 @@ static int find_all(struct function_choice *choice, const struct loaded_files *f
 }
 
 /* Has the choice met nothing but what must not be instrumented? */
-static int check_found(const struct found_functions *found, const char *name)
+static int check_found(const struct found_functions *found, const char *name, bool wants_probes)
 {
-	size_t n_needed = 0;
+	size_t n_needed = 0, n_functions = found->n - found->n_probes;
 
 	for (size_t i = 0; i < found->n; i++)
 		n_needed += found->items[i].code.why == CODE_WHY_NEEDED;
+	if (wants_probes && found->n_probes == 0)
+		return cmd_fail("record: no probe of an allocator is in %s and its libraries, "
+				"where --usdt-from looks: otel_memory:alloc, memsight:alloc, "
+				"memsight_alloc",
+				name);
+	if (wants_probes && n_functions == 0)
+		return CMD_DONE;
 	if (found->n == 0)
 		return cmd_fail("record: none of the %zu functions of %s and its libraries is "
 				"chosen",
 				found->n_all, name);
-	if (n_needed == found->n)
+	if (n_needed == n_functions)
 		return cmd_fail("record: %s%s must not be instrumented: %s", found->items[0].name,
 				n_needed > 1 ? " and all others chosen" : "",
 				function_why_text(CODE_WHY_NEEDED));
@@ -246,13 +311,19 @@ static int print(const struct found_functions *found, const struct option_set *o
 static void say_sums(const struct found_functions *found)
 {
 	size_t n[CODE_WAY_NONE + 1] = { 0 };
+	char what[96];
 
 	for (size_t i = 0; i < found->n; i++)
 		n[found->items[i].code.way]++;
-	cmd_warn("%zu of %zu functions, in %zu file%s: %zu by nops, %zu by a jump, %zu by a short "
-		 "jump, %zu not (%.1f %%)",
-		 found->n, found->n_all, found->n_files, found->n_files == 1 ? "" : "s",
-		 n[CODE_WAY_NOPS], n[CODE_WAY_JUMP], n[CODE_WAY_SHORT_JUMP], n[CODE_WAY_NONE],
+	if (found->n_probes == found->n)
+		snprintf(what, sizeof(what), "%zu probes", found->n);
+	else
+		snprintf(what, sizeof(what), "%zu of %zu functions%s", found->n - found->n_probes,
+			 found->n_all, found->n_probes ? " and all probes" : "");
+	cmd_warn("%s, in %zu file%s: %zu by nops, %zu by a jump, %zu by a short jump, %zu not "
+		 "(%.1f %%)",
+		 what, found->n_files, found->n_files == 1 ? "" : "s", n[CODE_WAY_NOPS],
+		 n[CODE_WAY_JUMP], n[CODE_WAY_SHORT_JUMP], n[CODE_WAY_NONE],
 		 100.0 * (double)n[CODE_WAY_NONE] / (double)found->n);
 }
 
@@ -334,19 +405,20 @@ static int find(const struct option_set *options, struct loaded_files *files,
 	auto_function_choice struct function_choice *choice = NULL;
 	const char *processes = option_text(options, OPTION_ATTACH_PID);
 	const char *name = processes ? processes : options->operands[0];
+	bool wants_probes = option_text(options, OPTION_USDT_FROM);
+	bool wants_functions = chooses_functions(options) || !wants_probes;
 	int r;
 
-	if (function_choice_create(&choice) < 0)
+	if (wants_functions && function_choice_create(&choice) < 0)
 		return cmd_fail("%s", strerror(ENOMEM));
-	if ((r = add_expressions(choice, options)) != CMD_DONE ||
-	    (r = add_lists(choice, options)) != CMD_DONE ||
+	if ((wants_functions && ((r = add_expressions(choice, options)) != CMD_DONE ||
+				 (r = add_lists(choice, options)) != CMD_DONE)) ||
 	    (r = processes ? list_processes(processes, files) : list_command(name, files)) !=
 		    CMD_DONE ||
-	    (r = find_all(choice, files, option_number(options, OPTION_MIN_INSTRUCTIONS), found)) !=
-		    CMD_DONE ||
-	    (r = check_matches(choice)) != CMD_DONE || (r = check_found(found, name)) != CMD_DONE)
+	    (r = find_all(choice, files, options, found)) != CMD_DONE ||
+	    (wants_functions && (r = check_matches(choice)) != CMD_DONE))
 		return r;
-	return CMD_DONE;
+	return check_found(found, name, wants_probes);
 }
 
 int functions_dry_run(const struct option_set *options)
@@ -376,18 +448,21 @@ int functions_choose(const struct option_set *options, struct found_functions *f
 
 	if (r != CMD_DONE)
 		return r;
+	const char *what = found->n_probes == found->n ? "probes"
+			   : found->n_probes > 0       ? "functions and probes"
+						       : "functions";
 	r = functions_plan(found, plan);
 	for (size_t i = 0; i < found->n; i++)
 		found->items[i].file = NULL; /* it goes now */
 	if (r < 0)
 		return cmd_fail("record: the functions cannot be planned: %s", strerror(-r));
 	if (plan->n == 0)
-		return cmd_fail("record: none of the %zu functions chosen can be instrumented: %s "
+		return cmd_fail("record: none of the %zu %s chosen can be instrumented: %s "
 				"(--functions-dry-run lists why)",
-				found->n, function_why_text(found->items[0].code.why));
+				found->n, what, function_why_text(found->items[0].code.why));
 	if (!option_flag(options, OPTION_QUIET) && plan->n < found->n)
-		cmd_warn("%zu of %zu functions chosen cannot be instrumented "
+		cmd_warn("%zu of %zu %s chosen cannot be instrumented "
 			 "(--functions-dry-run lists why)",
-			 found->n - plan->n, found->n);
+			 found->n - plan->n, found->n, what);
 	return CMD_DONE;
 }

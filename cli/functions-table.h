@@ -12,6 +12,9 @@
 /* Are functions chosen? Refuses what goes with no choice, or with no recording: CMD_USAGE. */
 int functions_check(const struct option_set *options, bool *ret_is_chosen);
 
+/* The option of `report` that shows what is chosen; NULL: nothing is. */
+const char *functions_report(const struct option_set *options);
+
 /* What is chosen of the command, and what programs are told of it. found outlives the plan. */
 int functions_choose(const struct option_set *options, struct found_functions *found,
 		     struct functions_plan *plan);

@@ -1,9 +1,9 @@
 #pragma once
 /*
- * What the recorder has worked out of the functions that are chosen (record --function-include):
- * which bytes of which files become a jump, and what runs elsewhere in their place. A program gets
- * it as a sealed file that comes with its welcome, and needs no decoder to obey it. Same build
- * only, like ring.h. x86-64.
+ * What the recorder has worked out of the functions that are chosen (record --function-include) and
+ * of static probes of allocators (--usdt-from): which bytes of which files become a jump, and what
+ * runs elsewhere in their place. A program gets it as a sealed file that comes with its welcome,
+ * and needs no decoder to obey it. Same build only, like ring.h. x86-64.
  *
  * The file: struct plan_head, n_files of struct plan_file, n_functions of struct plan_function,
  * file by file, in order of address.
@@ -12,8 +12,8 @@
 
 #define PLAN_MAGIC	   UINT64_C(0x314e414c50534d00) /* "\0MSPLAN1" */
 #define PLAN_HEAD_BYTES	   24u
-#define PLAN_CODE_BYTES	   64u
-#define PLAN_MAX_FIXES	   6u
+#define PLAN_CODE_BYTES	   96u
+#define PLAN_MAX_FIXES	   8u
 #define PLAN_JUMP_BYTES	   5u
 #define PLAN_SHORT_BYTES   2u
 #define PLAN_MAX_FUNCTIONS (UINT32_C(1) << 20)
@@ -34,6 +34,8 @@ struct plan_file {
 enum plan_fix_kind {
 	PLAN_FIX_NEAR, /* 4 bytes: the distance from `behind` to the target */
 	PLAN_FIX_ADDRESS, /* 8 bytes: the target's address */
+	PLAN_FIX_OWN, /* 4 bytes: the distance to where the address of its own record lies */
+	PLAN_FIX_STUB, /* 4 bytes: the distance to where the address of the probes' stub lies */
 };
 
 /* Bytes of moved code that depend on where it, or the file, lies. */
@@ -45,9 +47,38 @@ struct plan_fix {
 	uint8_t reserved[5];
 };
 
+enum plan_kind {
+	PLAN_FUNCTION,
+	PLAN_PROBE_ALLOC, /* arguments: the block, its size, the bytes that it stands for */
+	PLAN_PROBE_FREE, /* the block */
+};
+
+enum plan_argument_kind {
+	PLAN_ARGUMENT_NONE,
+	PLAN_ARGUMENT_CONSTANT, /* add */
+	PLAN_ARGUMENT_REGISTER, /* base, from bit `shift` on */
+	PLAN_ARGUMENT_MEMORY, /* at base + (index << shift) + add */
+	PLAN_ARGUMENT_IN_FILE, /* at the ELF address add */
+};
+
+#define PLAN_ARGUMENTS	 3u
+#define PLAN_NO_REGISTER 16u
+
+/* Where an argument of a probe is found. Registers by their numbers in instructions. */
+struct plan_argument {
+	int64_t add;
+	uint8_t kind; /* enum plan_argument_kind */
+	uint8_t base; /* or PLAN_NO_REGISTER, as index */
+	uint8_t index;
+	uint8_t shift;
+	uint8_t n_bytes; /* 1, 2, 4, 8 */
+	uint8_t is_signed;
+	uint8_t reserved[2];
+};
+
 struct plan_function {
 	uint64_t address; /* ELF address of what the jump replaces */
-	uint64_t name_id; /* as trace_text.id */
+	uint64_t name_id; /* as trace_text.id; of a probe: its provider */
 	uint8_t before[PLAN_HEAD_BYTES]; /* what lies there, n_before of them */
 	uint8_t filling[8]; /* and PLAN_JUMP_BYTES of them that end at address - filling_back */
 	uint8_t n_before;
@@ -57,8 +88,12 @@ struct plan_function {
 	uint8_t ends_in_call; /* what is moved: its callee returns to address + n_moved */
 	uint8_t n_code;
 	uint8_t n_fixes;
-	uint8_t reserved;
+	uint8_t kind; /* enum plan_kind */
 	uint8_t code[PLAN_CODE_BYTES]; /* what is moved; its end jumps back */
 	struct plan_fix fixes[PLAN_MAX_FIXES];
+	/* of a probe: */
+	uint64_t behind; /* ELF address behind its nop */
+	uint64_t semaphore; /* ELF address of 16 bits that count who listens; 0: none */
+	struct plan_argument arguments[PLAN_ARGUMENTS];
 };
-_Static_assert(sizeof(struct plan_function) == 216, "is shared");
+_Static_assert(sizeof(struct plan_function) == 344, "is shared");

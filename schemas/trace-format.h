@@ -178,6 +178,8 @@ enum trace_call {
 	TRACE_CALL_BLOCK, /* of an own allocator (detail: name, or 0), old_address = pool */
 	TRACE_CALL_BLOCK_END, /* address; BLOCK with old_size: it took the place of that block */
 	TRACE_CALL_POOL_RESET, /* address: the pool, detail as BLOCK */
+	TRACE_CALL_USDT_ALLOC, /* as BLOCK; old_address = bytes that it stands for, or 0 */
+	TRACE_CALL_USDT_FREE, /* address */
 	TRACE_CALL_COUNT
 };
 
@@ -352,9 +354,7 @@ enum trace_role {
 	TRACE_ROLE_STACK_POINTER, /* no access: of a thread whose stack no record bounds */
 };
 
-/*
- * Head of an AUX frame (1.2): bytes as the hardware wrote them, whole packets or not (Arm SPE).
- */
+/* Head of an AUX frame (1.2): bytes as hardware wrote them, whole packets or not (Arm SPE). */
 struct trace_aux {
 	uint64_t raw_ns; /* when they were taken out */
 	uint64_t offset; /* in the stream of this CPU: a gap is a loss */

@@ -2,12 +2,17 @@
 
 #include <math.h>
 
-#define Z2	   (1.959964 * 1.959964)
-#define FEW_MISSED 0.05 /* of these none is missed in 95 % */
+#define Z2	     (1.959964 * 1.959964)
+#define WEIGHT_ERROR 1e-6 /* of a weight that others give */
+#define FEW_MISSED   0.05 /* of these none is missed in 95 % */
 
 double block_weight_of(uint64_t interval, uint64_t size)
 {
-	return interval ? -1 / expm1(-((double)size + 1) / (double)interval) : 1;
+	bool is_plain = interval & BLOCK_INTERVAL_PLAIN;
+	double n = (double)size + !is_plain;
+
+	interval &= ~BLOCK_INTERVAL_PLAIN;
+	return interval && n > 0 ? -1 / expm1(-n / (double)interval) : 1;
 }
 
 /* A damaged weight may be anything. */
@@ -56,4 +61,28 @@ uint8_t block_interval_number(struct block_intervals *intervals, uint64_t bytes)
 	if (intervals->n + 1 < BLOCK_INTERVALS)
 		intervals->bytes[++intervals->n] = bytes;
 	return (uint8_t)intervals->n;
+}
+
+uint8_t block_interval_of_weight(struct block_intervals *intervals, uint64_t size,
+				 uint64_t weighted_bytes)
+{
+	double bytes = (double)size, wanted = (double)weighted_bytes, least = INFINITY;
+	unsigned nearest = 0;
+
+	if (weighted_bytes <= size)
+		return 0;
+	for (unsigned i = intervals->n; i > 0; i--) {
+		uint64_t interval = intervals->bytes[i];
+		double off = fabs(bytes * block_weight_of(interval, size) - wanted);
+
+		if (!(interval & BLOCK_INTERVAL_PLAIN) || off >= least)
+			continue;
+		least = off;
+		nearest = i;
+	}
+	if (least <= 1 + wanted * WEIGHT_ERROR || intervals->n + 1 == BLOCK_INTERVALS)
+		return (uint8_t)nearest;
+	double interval = fmin(fmax(-bytes / log1p(-bytes / wanted), 1), 0x1p62);
+
+	return block_interval_number(intervals, BLOCK_INTERVAL_PLAIN | (uint64_t)llround(interval));
 }

@@ -19,6 +19,9 @@ struct block_weight {
 	bool is_picked; /* else counted: none but itself can have been left out */
 };
 
+/* An interval of others, who pick with p = 1 - exp(-size / interval) (OpenTelemetry's contract). */
+#define BLOCK_INTERVAL_PLAIN (UINT64_C(1) << 63)
+
 /* The weight of a block that was picked with this interval in bytes; 0: all are recorded, so 1. */
 double block_weight_of(uint64_t interval, uint64_t size);
 
@@ -56,3 +59,10 @@ struct block_intervals {
 	unsigned n; /* without [0] */
 };
 uint8_t block_interval_number(struct block_intervals *intervals, uint64_t bytes);
+
+/*
+ * That of a plain interval with which a block of size stands for so many bytes; a new one only if
+ * there is room, and none gives that number within its rounding. 0: it stands for itself.
+ */
+uint8_t block_interval_of_weight(struct block_intervals *intervals, uint64_t size,
+				 uint64_t weighted_bytes);

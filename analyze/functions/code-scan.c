@@ -28,6 +28,8 @@ struct sweep {
 	struct object *object;
 	struct code_function *functions;
 	size_t n;
+	struct code_probe *probes;
+	size_t n_probes;
 	/* of the function that is looked through: */
 	uint64_t tables[MAX_TABLES]; /* addresses that it takes, or jumps through */
 	size_t n_tables;
@@ -44,13 +46,58 @@ static struct code_function *function_at(const struct sweep *sweep, uint64_t add
 	return i ? &sweep->functions[i - 1] : NULL;
 }
 
-/* Control may come to this address. */
-static void note_way_in(const struct sweep *sweep, uint64_t address)
+/* The first probe around which this address lies may be; the others are behind it. */
+static struct code_probe *probes_around(const struct sweep *sweep, uint64_t address)
+{
+	uint64_t before = address < CODE_AROUND ? 0 : address - CODE_AROUND;
+
+	return &sweep->probes[array_n_until(sweep->probes, sweep->n_probes, place, before)];
+}
+
+static bool is_around(const struct sweep *sweep, const struct code_probe *probe, uint64_t address)
+{
+	return probe < sweep->probes + sweep->n_probes && probe->place <= address + CODE_AROUND &&
+	       address + CODE_AROUND - probe->place < 2 * CODE_AROUND;
+}
+
+static uint64_t bit_of(const struct code_probe *probe, uint64_t address)
+{
+	return UINT64_C(1) << (address + CODE_AROUND - probe->place);
+}
+
+static void note_start(const struct sweep *sweep, uint64_t address)
+{
+	if (sweep->n_probes == 0)
+		return;
+	for (struct code_probe *probe = probes_around(sweep, address);
+	     is_around(sweep, probe, address); probe++)
+		probe->starts |= bit_of(probe, address);
+}
+
+/* Control may come to this address: by a branch from there, or else (0). */
+static void note_way_from(const struct sweep *sweep, uint64_t address, uint64_t branch)
 {
 	struct code_function *function = function_at(sweep, address);
 
 	if (function && address - function->start < CODE_HEAD_BYTES)
 		function->entered |= 1u << (address - function->start);
+	if (sweep->n_probes == 0)
+		return;
+	for (struct code_probe *probe = probes_around(sweep, address);
+	     is_around(sweep, probe, address); probe++) {
+		probe->entered |= bit_of(probe, address);
+		if (address != probe->nop)
+			continue;
+		probe->is_led_to |= branch == 0;
+		if (branch && probe->n_branches < CODE_BRANCHES)
+			probe->branches[probe->n_branches] = branch;
+		probe->n_branches += branch && probe->n_branches <= CODE_BRANCHES;
+	}
+}
+
+static void note_way_in(const struct sweep *sweep, uint64_t address)
+{
+	note_way_from(sweep, address, 0);
 }
 
 /* A jump within a function to where it begins is a loop, or a call of itself: nobody can tell. */
@@ -185,7 +232,8 @@ static void look_at(struct sweep *sweep, const ZydisDecodedInstruction *instruct
 	if (find_relative(instruction, address, &target)) {
 		note_open(sweep, instruction, address, target);
 		if (is_branch(instruction)) {
-			note_way_in(sweep, target);
+			note_way_from(sweep, target,
+				      instruction->mnemonic == ZYDIS_MNEMONIC_CALL ? 0 : address);
 			note_loop(sweep, instruction, address, target);
 		} else if (instruction->mnemonic == ZYDIS_MNEMONIC_LEA) {
 			note_way_in(sweep, target);
@@ -230,6 +278,7 @@ static void sweep_code(struct sweep *sweep, const struct code *code)
 			has_ended = false;
 			continue;
 		}
+		note_start(sweep, address);
 		look_at(sweep, &instruction, address);
 		if (function && address < function->end) {
 			function->n_instructions++;
@@ -507,9 +556,149 @@ static void judge_all(const struct sweep *sweep, const struct code *code)
 	}
 }
 
-int code_scan(struct object *object, struct code_function *functions, size_t n)
+/* ---- Probes ---- */
+
+static size_t bytes_at(const struct code *code, uint64_t address, ZydisDecodedInstruction *ret)
 {
-	struct sweep sweep = { .object = object, .functions = functions, .n = n };
+	uint64_t at = address - code->start;
+	ZydisDecoder decoder;
+
+	ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+	if (at >= code->n || !ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(
+				     &decoder, NULL, &code->bytes[at], code->n - at, ret)))
+		return 0;
+	return ret->length;
+}
+
+/* Is anything led to these bytes but to the first of them, from first + 1 to end - 1? */
+static bool is_led_into(const struct code_probe *probe, uint64_t first, uint64_t end)
+{
+	for (uint64_t at = first + 1; at < end; at++)
+		if (probe->entered & bit_of(probe, at))
+			return true;
+	return false;
+}
+
+/*
+ * Would a jump at `first` do, which covers the place? What moves are whole instructions up to
+ * behind it, and as many more as the jump takes; limit: where the next probe is.
+ */
+static enum code_why fits_at(const struct code *code, struct code_probe *probe, uint64_t first,
+			     uint64_t limit)
+{
+	uint64_t at = first, jump_end = first + CODE_JUMP_BYTES;
+	ZydisDecodedInstruction instruction;
+	unsigned n = 0;
+
+	while (at <= probe->place || at < jump_end) {
+		size_t n_bytes = at < limit ? bytes_at(code, at, &instruction) : 0;
+
+		if (at >= limit)
+			return CODE_WHY_NEAR;
+		if (n_bytes == 0)
+			return CODE_WHY_UNKNOWN;
+		at += n_bytes;
+		n++;
+		if (!can_move(&instruction, at > probe->place && at >= jump_end))
+			return CODE_WHY_FIXED;
+		if (!ends_flow(&instruction) || (at > probe->place && at >= jump_end))
+			continue;
+		if (at <= probe->place || jump_end > limit || jump_end - code->start > code->n ||
+		    !is_filling(&code->bytes[at - code->start], code->n - (at - code->start),
+				jump_end - at))
+			return CODE_WHY_SHORT;
+		break;
+	}
+	if (at - first > CODE_HEAD_BYTES)
+		return CODE_WHY_SHORT;
+	if (is_led_into(probe, first, jump_end > probe->place + 1 ? jump_end : probe->place + 1))
+		return CODE_WHY_ENTERED;
+	probe->code.n_moved_bytes = (uint8_t)(at - first);
+	probe->code.n_instructions = n;
+	return CODE_WHY_NOT;
+}
+
+/* Does control come to the nop from the instruction before it? Behind what ends it is filling. */
+static bool is_run_into(const struct code *code, const struct code_probe *probe)
+{
+	for (uint64_t at = probe->nop - 1; at + CODE_AROUND > probe->nop && at >= code->start;
+	     at--) {
+		ZydisDecodedInstruction instruction;
+
+		if (!(probe->starts & bit_of(probe, at)))
+			continue;
+		if (bytes_at(code, at, &instruction) == 0)
+			return true;
+		if (!is_nop(&instruction))
+			return !ends_flow(&instruction);
+		if (probe->entered & bit_of(probe, at))
+			return true;
+	}
+	return true;
+}
+
+/* before: where the last probe's code ends. Intel SDM: 90 is a nop. */
+static void judge_probe(const struct code *code, struct code_probe *probe, uint64_t before,
+			uint64_t limit)
+{
+	enum code_why first_why = CODE_WHY_NOT, why = CODE_WHY_UNKNOWN;
+	bool is_nop_there = code->bytes[probe->place - code->start] == 0x90;
+	uint64_t first = probe->place;
+
+	if ((probe->place == probe->nop && !is_nop_there) ||
+	    !(probe->starts & bit_of(probe, first))) {
+		probe->code.why = CODE_WHY_UNKNOWN;
+		probe->n_branches = 0;
+		return;
+	}
+	for (unsigned back = 0; back < CODE_HEAD_BYTES && why != CODE_WHY_NOT; back++) {
+		first = probe->place - back;
+		if (first < before || first < code->start)
+			break;
+		if (!(probe->starts & bit_of(probe, first)))
+			continue;
+		why = fits_at(code, probe, first, limit);
+		first_why = first_why == CODE_WHY_NOT ? why : first_why;
+	}
+	if (probe->place != probe->nop || probe->is_led_to || probe->n_branches > CODE_BRANCHES ||
+	    is_run_into(code, probe))
+		probe->n_branches = 0;
+	probe->code.why = (uint8_t)(why == CODE_WHY_NOT ? why : first_why);
+	if (why != CODE_WHY_NOT)
+		return;
+	probe->code.way = CODE_WAY_JUMP;
+	probe->code.start = first;
+	probe->code.place = (uint8_t)(probe->place - first);
+	memcpy(probe->code.head, &code->bytes[first - code->start],
+	       code->n - (first - code->start) < CODE_HEAD_BYTES ? code->n - (first - code->start)
+								 : CODE_HEAD_BYTES);
+}
+
+static void judge_probes(const struct sweep *sweep, const struct code *code)
+{
+	uint64_t before = 0, end = code->start + code->n;
+
+	for (size_t i = 0; i < sweep->n_probes; i++) {
+		struct code_probe *probe = &sweep->probes[i];
+		uint64_t next = i + 1 < sweep->n_probes ? probe[1].place : end;
+
+		if (probe->place < code->start || probe->place >= end)
+			continue;
+		judge_probe(code, probe, before, next < end ? next : end);
+		if (probe->code.way == CODE_WAY_JUMP)
+			before = probe->code.start + probe->code.n_moved_bytes;
+	}
+}
+
+int code_scan(struct object *object, const struct code_wish *wish)
+{
+	struct sweep sweep = {
+		.object = object,
+		.functions = wish->functions,
+		.n = wish->n_functions,
+		.probes = wish->probes,
+		.n_probes = wish->n_probes,
+	};
 	GElf_Ehdr head;
 	int r = 0;
 
@@ -517,10 +706,19 @@ int code_scan(struct object *object, struct code_function *functions, size_t n)
 	    head.e_machine != EM_X86_64 || head.e_ident[EI_CLASS] != ELFCLASS64)
 		return -ENOEXEC;
 	ZydisDecoderInit(&sweep.decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-	for (size_t i = 0; i < n; i++) {
-		functions[i].way = CODE_WAY_NONE;
-		functions[i].why = CODE_WHY_MISSING;
-	}
+	for (size_t i = 0; i < sweep.n; i++)
+		sweep.functions[i] = (struct code_function){
+			.start = sweep.functions[i].start,
+			.end = sweep.functions[i].end,
+			.way = CODE_WAY_NONE,
+			.why = CODE_WHY_MISSING,
+		};
+	for (size_t i = 0; i < sweep.n_probes; i++)
+		sweep.probes[i].code = (struct code_function){
+			.start = sweep.probes[i].place,
+			.way = CODE_WAY_NONE,
+			.why = CODE_WHY_MISSING,
+		};
 	find_open(&sweep);
 	auto_free struct code *codes = calloc(object->n_segments + 1, sizeof(*codes));
 	if (!codes)
@@ -535,8 +733,10 @@ int code_scan(struct object *object, struct code_function *functions, size_t n)
 	}
 	sweep_relocations(&sweep);
 	for (size_t i = 0; r == 0 && i < object->n_segments; i++)
-		if (codes[i].bytes)
+		if (codes[i].bytes) {
 			judge_all(&sweep, &codes[i]);
+			judge_probes(&sweep, &codes[i]);
+		}
 	for (size_t i = 0; i < object->n_segments; i++)
 		free(codes[i].bytes);
 	return r;

@@ -10,7 +10,8 @@
  * code takes or that lie in data.
  *
  * Where 5 bytes are too many, 2 may do: a short jump to filling bytes before the function, which
- * hold the long one. Intel SDM volume 2: JMP, Jcc, ENDBR64, multi-byte NOP.
+ * hold the long one. A probe has no such place, but instructions before it may move as well. Intel
+ * SDM volume 2: JMP, Jcc, ENDBR64, multi-byte NOP.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,6 +40,8 @@ enum code_why {
 	CODE_WHY_TWICE, /* returns more than once: setjmp, vfork, getcontext */
 	CODE_WHY_CALLER, /* ends in a jump to dlopen, which looks at who has called it */
 	CODE_WHY_NEEDED, /* locks, allocators, the loader: what entries may interrupt */
+	CODE_WHY_NEAR, /* another probe, or a function that is chosen, has its jump there */
+	CODE_WHY_ARGUMENTS, /* of a probe: they lie where memsight cannot read them */
 	CODE_WHY_COUNT
 };
 
@@ -52,6 +55,7 @@ struct code_function {
 	uint8_t way; /* enum code_way */
 	uint8_t why; /* enum code_why, with CODE_WAY_NONE */
 	uint8_t at; /* the jump would begin so many bytes behind start */
+	uint8_t place; /* of a probe: and its nop, or the branch to it, lies so many behind that */
 	uint8_t n_moved_bytes; /* of instructions that the jump covers */
 	bool loops; /* it jumps to its own begin */
 	bool loops_behind; /* or behind an endbr64 there */
@@ -60,10 +64,37 @@ struct code_function {
 	uint8_t filling[CODE_JUMP_BYTES]; /* what lies before start, with CODE_WAY_SHORT_JUMP */
 };
 
+/*
+ * A static probe: a nop amid a function. Its jump may begin before it: `code` has where, as of a
+ * function that starts there. Where no jump fits, but nothing comes to the nop except some
+ * branches, these can be changed in its place: a second scan has them as probes. The caller fills
+ * in place and nop, in order of place.
+ */
+#define CODE_AROUND   32u
+#define CODE_BRANCHES 4u
+struct code_probe {
+	uint64_t place; /* ELF address of the nop, or of a branch to it */
+	uint64_t nop;
+	uint64_t entered; /* bit i: control comes to byte i of those from place - CODE_AROUND on */
+	uint64_t starts; /* an instruction begins there */
+	uint64_t branches[CODE_BRANCHES]; /* all that leads to the nop, if n_branches > 0 */
+	unsigned n_branches; /* above CODE_BRANCHES: too many */
+	bool is_led_to; /* to the nop, by something else than a branch */
+	struct code_function code;
+};
+
 struct object;
+
+/* What is looked for in one file. */
+struct code_wish {
+	struct code_function *functions;
+	size_t n_functions;
+	struct code_probe *probes;
+	size_t n_probes;
+};
 
 /*
  * Fill in the rest. Returns 0; -ENOEXEC: the object is no ELF file for x86-64, or none at all;
  * -ENOMEM.
  */
-int code_scan(struct object *object, struct code_function *functions, size_t n);
+int code_scan(struct object *object, const struct code_wish *wish);

@@ -36,6 +36,8 @@ const char *function_why_text(enum code_why why)
 		[CODE_WHY_TWICE] = "returns more than once",
 		[CODE_WHY_CALLER] = "ends in dlopen, which asks who has called it",
 		[CODE_WHY_NEEDED] = "lock, allocator or loader",
+		[CODE_WHY_NEAR] = "no room before the next jump of ours",
+		[CODE_WHY_ARGUMENTS] = "its arguments cannot be read",
 	};
 
 	return why == CODE_WHY_NOT ? NULL : texts[why];
@@ -293,6 +295,7 @@ struct look {
 	struct code_function *functions; /* one for each place that has symbols */
 	size_t *first; /* its first symbol; one more behind the last */
 	size_t n;
+	struct probes probes;
 };
 
 static void finish_look(struct look *look)
@@ -301,6 +304,7 @@ static void finish_look(struct look *look)
 	free(look->units.items);
 	free(look->functions);
 	free(look->first);
+	probes_finish(&look->probes);
 }
 #define auto_look __attribute__((cleanup(finish_look)))
 
@@ -367,6 +371,29 @@ static void forbid(const struct look *look, size_t i)
 	}
 }
 
+static void finish_found(struct found_function *item)
+{
+	if (item->probe) {
+		free(item->probe->provider);
+		free(item->probe->name);
+	}
+	free(item->probe);
+	free(item->name);
+	free(item->module);
+}
+
+static int keep_found(struct found_functions *found, struct found_function *item)
+{
+	if (!item->name || !item->module ||
+	    grow_array(&found->items, found->n, &found->n_allocated, sizeof(*found->items)) < 0) {
+		finish_found(item);
+		return -ENOMEM;
+	}
+	found->n_files += !found->n || found->items[found->n - 1].file != item->file;
+	found->items[found->n++] = *item;
+	return 0;
+}
+
 static int add_found(const struct look *look, size_t i)
 {
 	const struct code_function *function = &look->functions[i];
@@ -380,15 +407,131 @@ static int add_found(const struct look *look, size_t i)
 		.code = *function,
 	};
 
-	if (!item.name || !item.module ||
-	    grow_array(&found->items, found->n, &found->n_allocated, sizeof(*found->items)) < 0) {
-		free(item.name);
-		free(item.module);
+	return keep_found(found, &item);
+}
+
+/* What was found of the code of probes. */
+struct probe_codes {
+	struct code_probe *items; /* by place */
+	size_t n;
+};
+
+static void finish_codes(struct probe_codes *codes)
+{
+	free(codes->items);
+}
+#define auto_codes __attribute__((cleanup(finish_codes)))
+
+static int add_probe(struct look *look, const struct probe *probe, const struct code_function *code)
+{
+	struct found_function item = {
+		.module = strdup(text_base_name(look->path)),
+		.file = look->path,
+		.code = *code,
+		.probe = malloc(sizeof(*item.probe)),
+	};
+
+	if (asprintf(&item.name, "%s:%s", probe->provider, probe->name) < 0)
+		item.name = NULL;
+	if (item.probe) {
+		*item.probe = *probe;
+		item.probe->provider = strdup(probe->provider);
+		item.probe->name = strdup(probe->name);
+	}
+	if (!item.probe || !item.probe->provider || !item.probe->name) {
+		finish_found(&item);
 		return -ENOMEM;
 	}
-	found->n_files += !found->n || found->items[found->n - 1].file != look->path;
-	found->items[found->n++] = item;
+	look->found->n_probes++;
+	return keep_found(look->found, &item);
+}
+
+/* A probe is there in all of its places, or not at all; who listens is counted once. */
+static int add_places(struct look *look, struct probe *probe, const struct probe_codes *codes)
+{
+	const struct code_function *refused = NULL;
+	struct code_function none;
+	int r = 0;
+
+	for (size_t i = 0; i < codes->n; i++)
+		if (codes->items[i].nop == probe->nop && codes->items[i].code.way == CODE_WAY_NONE)
+			refused = &codes->items[i].code;
+	if (refused || !probe->is_readable) {
+		none = (struct code_function){
+			.start = probe->nop,
+			.way = CODE_WAY_NONE,
+			.why = probe->is_readable ? refused->why : CODE_WHY_ARGUMENTS,
+		};
+		return add_probe(look, probe, &none);
+	}
+	for (size_t i = 0; r == 0 && i < codes->n; i++) {
+		if (codes->items[i].nop != probe->nop)
+			continue;
+		r = add_probe(look, probe, &codes->items[i].code);
+		probe->semaphore = 0;
+	}
+	return r;
+}
+
+static int compare_codes(const void *a, const void *b)
+{
+	const struct code_probe *left = a, *right = b;
+
+	return left->place < right->place ? -1 : left->place > right->place;
+}
+
+/* In place of a nop at which no jump fits: the branches that lead to it. */
+static int branch_off(struct probe_codes *codes)
+{
+	struct probe_codes more = { 0 };
+	size_t n = codes->n;
+
+	for (size_t i = 0; i < codes->n; i++)
+		n += codes->items[i].n_branches;
+	more.items = calloc(n + 1, sizeof(*more.items));
+	if (!more.items)
+		return -ENOMEM;
+	for (size_t i = 0; i < codes->n; i++) {
+		const struct code_probe *code = &codes->items[i];
+		bool is_off = code->code.way == CODE_WAY_NONE && code->n_branches > 0;
+
+		for (unsigned k = 0; is_off && k < code->n_branches; k++)
+			more.items[more.n++] =
+				(struct code_probe){ .place = code->branches[k], .nop = code->nop };
+		if (!is_off)
+			more.items[more.n++] =
+				(struct code_probe){ .place = code->nop, .nop = code->nop };
+	}
+	qsort(more.items, more.n, sizeof(*more.items), compare_codes);
+	free(codes->items);
+	*codes = more;
 	return 0;
+}
+
+/* Look through the file's code. */
+static int scan(struct look *look, struct object *object, struct probe_codes *codes)
+{
+	const struct probes *probes = &look->probes;
+	bool is_short = false;
+	int r;
+
+	codes->items = calloc(probes->n + 1, sizeof(*codes->items));
+	if (!codes->items)
+		return -ENOMEM;
+	codes->n = probes->n;
+	for (size_t i = 0; i < probes->n; i++)
+		codes->items[i].place = codes->items[i].nop = probes->items[i].nop;
+	r = code_scan(object,
+		      &(struct code_wish){ look->functions, look->n, codes->items, codes->n });
+	for (size_t i = 0; i < codes->n; i++)
+		is_short |=
+			codes->items[i].code.way == CODE_WAY_NONE && codes->items[i].n_branches > 0;
+	if (r < 0 || !is_short)
+		return r;
+	r = branch_off(codes);
+	return r < 0 ? r
+		     : code_scan(object, &(struct code_wish){ look->functions, look->n,
+							      codes->items, codes->n });
 }
 
 static int choose(struct look *look, bool *is_taken)
@@ -407,40 +550,81 @@ static int choose(struct look *look, bool *is_taken)
 	return 0;
 }
 
-static int look_into(struct look *look, struct object *object, uint64_t min_instructions)
+static int compare_found(const void *a, const void *b)
 {
-	int r = read_symbols(object, &look->symbols);
+	const struct found_function *left = a, *right = b;
+	uint64_t at = left->code.start + left->code.at, other = right->code.start + right->code.at;
 
-	if (r == 0 && function_choice_needs_sources(look->choice))
-		r = read_units(object, &look->units);
-	if (r == 0)
-		r = group(look);
-	auto_free bool *is_taken = calloc(look->n + 1, sizeof(*is_taken));
-	if (r == 0)
-		r = is_taken ? choose(look, is_taken) : -ENOMEM;
-	/* Of a file of which nothing is wanted nothing need be decoded. */
-	if (r < 0 || !memchr(is_taken, true, look->n))
-		return r;
-	r = code_scan(object, look->functions, look->n);
-	if (r == 0 && !look->units.n)
-		r = read_units(object, &look->units);
+	return at < other ? -1 : at > other;
+}
+
+/* All that is wanted of the file, by address. A jump of ours lies in no other one. */
+static int add_all(struct look *look, const struct functions_wish *wish, const bool *is_taken,
+		   const struct probe_codes *codes)
+{
+	size_t first = look->found->n;
+	uint64_t end = 0;
+	int r = 0;
+
 	for (size_t i = 0; r == 0 && i < look->n; i++) {
-		if (!is_taken[i] || look->functions[i].n_instructions < min_instructions)
+		if (!is_taken[i] || look->functions[i].n_instructions < wish->min_instructions)
 			continue;
 		forbid(look, i);
 		r = add_found(look, i);
 	}
+	for (size_t i = 0; r == 0 && i < look->probes.n; i++)
+		r = add_places(look, &look->probes.items[i], codes);
+	if (look->found->n > first)
+		qsort(&look->found->items[first], look->found->n - first,
+		      sizeof(*look->found->items), compare_found);
+	for (size_t i = first; i < look->found->n; i++) {
+		struct code_function *code = &look->found->items[i].code;
+
+		if (code->way != CODE_WAY_NONE && code->start + code->at < end) {
+			code->way = CODE_WAY_NONE;
+			code->why = CODE_WHY_NEAR;
+		}
+		if (code->way != CODE_WAY_NONE && code->way != CODE_WAY_SHORT_JUMP)
+			end = code->start + code->at +
+			      (code->n_moved_bytes > CODE_JUMP_BYTES ? code->n_moved_bytes
+								     : CODE_JUMP_BYTES);
+	}
 	return r;
 }
 
-int functions_find(struct function_choice *choice, const char *path, uint64_t min_instructions,
+static int look_into(struct look *look, struct object *object, const struct functions_wish *wish)
+{
+	int r = wish->probes ? probes_read(object, &look->probes) : 0;
+
+	if (r == 0)
+		r = read_symbols(object, &look->symbols);
+	if (r == 0 && look->choice && function_choice_needs_sources(look->choice))
+		r = read_units(object, &look->units);
+	if (r == 0)
+		r = group(look);
+	auto_free bool *is_taken = calloc(look->n + 1, sizeof(*is_taken));
+	auto_codes struct probe_codes codes = { 0 };
+	if (r == 0)
+		r = !is_taken ? -ENOMEM : look->choice ? choose(look, is_taken) : 0;
+	/* Of a file of which nothing is wanted nothing need be decoded. */
+	if (r < 0 || (!memchr(is_taken, true, look->n) && look->probes.n == 0))
+		return r;
+	r = scan(look, object, &codes);
+	if (r == 0 && !look->units.n)
+		r = read_units(object, &look->units);
+	return r < 0 ? r : add_all(look, wish, is_taken, &codes);
+}
+
+int functions_find(const struct functions_wish *wish, const char *path,
 		   struct found_functions *found)
 {
 	enum system_file kind = system_file_of(path);
 	struct objects *objects = NULL;
+	bool is_choosing =
+		wish->choice && function_choice_takes_file(wish->choice, path, kind != SYSTEM_NONE);
 	int r;
 
-	if (kind == SYSTEM_LOADER || !function_choice_takes_file(choice, path, kind != SYSTEM_NONE))
+	if (kind == SYSTEM_LOADER || (!is_choosing && !wish->probes))
 		return 0;
 	r = objects_create(NULL, &objects);
 	if (r < 0)
@@ -448,14 +632,14 @@ int functions_find(struct function_choice *choice, const char *path, uint64_t mi
 	struct object *object = objects_get(objects, NULL, 0, path, strlen(path));
 	{
 		auto_look struct look look = {
-			.choice = choice,
+			.choice = is_choosing ? wish->choice : NULL,
 			.found = found,
 			.path = path,
 			.is_system = kind != SYSTEM_NONE,
 		};
 
 		r = !object		  ? -ENOMEM
-		    : object_open(object) ? look_into(&look, object, min_instructions)
+		    : object_open(object) ? look_into(&look, object, wish)
 					  : -ENOEXEC;
 	}
 	objects_destroy(objects);
@@ -464,10 +648,8 @@ int functions_find(struct function_choice *choice, const char *path, uint64_t mi
 
 void functions_finish(struct found_functions *found)
 {
-	for (size_t i = 0; i < found->n; i++) {
-		free(found->items[i].name);
-		free(found->items[i].module);
-	}
+	for (size_t i = 0; i < found->n; i++)
+		finish_found(&found->items[i]);
 	free(found->items);
 	*found = (struct found_functions){ 0 };
 }

@@ -1,16 +1,21 @@
 #pragma once
-/* The functions of some files that a choice takes, and how each could be instrumented. */
+/*
+ * The functions of some files that a choice takes, and static probes of allocators there; how each
+ * could be instrumented.
+ */
 #include <stddef.h>
 #include <stdint.h>
 
 #include "analyze/functions/choice.h"
 #include "analyze/functions/code-scan.h"
+#include "analyze/functions/probes.h"
 
 struct found_function {
-	char *name; /* demangled */
+	char *name; /* demangled; of a probe: provider:name */
 	char *module; /* the source file that debug data names, else the file's name */
 	const char *file;
 	struct code_function code;
+	struct probe *probe; /* NULL: a function; code has where its nop, or a branch to it, is */
 };
 
 struct found_functions {
@@ -19,14 +24,20 @@ struct found_functions {
 	size_t n_allocated;
 	size_t n_files; /* that some are of */
 	size_t n_all; /* functions that were asked for */
+	size_t n_probes; /* among the items */
+};
+
+struct functions_wish {
+	struct function_choice *choice; /* NULL: no functions */
+	uint64_t min_instructions; /* of these */
+	bool probes; /* of allocators */
 };
 
 /*
- * Look into the file for functions that the choice takes and that have at least so many
- * instructions, and add them. Returns 0 or a negative errno: -ENOEXEC, no ELF file for x86-64.
- * path must stay.
+ * Look into the file for what is wished for, and add it. Returns 0 or a negative errno: -ENOEXEC,
+ * no ELF file for x86-64. path must stay.
  */
-int functions_find(struct function_choice *choice, const char *path, uint64_t min_instructions,
+int functions_find(const struct functions_wish *wish, const char *path,
 		   struct found_functions *found);
 void functions_finish(struct found_functions *found);
 #define auto_found_functions __attribute__((cleanup(functions_finish)))

@@ -28,12 +28,23 @@ static bool plan_one(struct found_function *found, struct plan_function *ret_fun
 		.is_short = code->way == CODE_WAY_SHORT_JUMP,
 		.filling_back = code->at,
 	};
+	int r;
 
 	if (code->way == CODE_WAY_NONE)
 		return false;
+	if (found->probe) {
+		function.name_id = text_name_id(found->probe->provider);
+		function.kind = found->probe->kind;
+		function.behind = found->probe->nop + 1;
+		function.semaphore = found->probe->semaphore;
+		memcpy(function.arguments, found->probe->arguments, sizeof(function.arguments));
+	}
 	memcpy(function.before, code->head, sizeof(code->head));
 	memcpy(function.filling, code->filling, sizeof(code->filling));
-	if (move_code(code->head, code->n_moved_bytes, function.address, &function) < 0) {
+	r = found->probe ? move_probe(code->head, code->n_moved_bytes, function.address,
+				      code->place, &function)
+			 : move_code(code->head, code->n_moved_bytes, function.address, &function);
+	if (r < 0) {
 		code->way = CODE_WAY_NONE;
 		code->why = CODE_WHY_FIXED;
 		return false;
@@ -71,7 +82,7 @@ static void fill(struct found_functions *found, struct functions_plan *plan, str
 			begin_file(&parts->files[head->n_files++], item->file, (uint32_t)plan->n);
 		if (plan->n == PLAN_MAX_FUNCTIONS || !plan_one(item, &parts->functions[plan->n]))
 			continue;
-		plan->names[plan->n++] = item->name;
+		plan->names[plan->n++] = item->probe ? item->probe->provider : item->name;
 		parts->files[head->n_files - 1].n++;
 	}
 	head->n_functions = (uint32_t)plan->n;

@@ -15,13 +15,6 @@ struct ending {
 	uint8_t call; /* enum trace_call that ended it; 0: none */
 };
 
-static struct block_weight weight_of(const struct memory *memory, const struct heap_block *block)
-{
-	uint64_t interval = memory->intervals.bytes[block->interval];
-
-	return block_weigh(block_weight_of(interval, block->size), block->size);
-}
-
 /* The same in whole blocks, for what is only counted. */
 static uint64_t n_of(const struct block_weight *weight)
 {
@@ -75,7 +68,7 @@ static int end_block(struct memory *memory, struct memory_image *image,
 		     const struct heap_block *block, const struct ending *ending)
 {
 	bool is_freed = memory_is_freed(ending->end_kind);
-	const struct block_weight weight = weight_of(memory, block);
+	const struct block_weight weight = memory_weight(memory, block);
 	int r = memory_end_inner(memory, image, block->address, block->size, ending->time_ns);
 
 	if (r < 0)
@@ -244,7 +237,7 @@ int memory_allocated(struct memory *memory, const struct memory_allocation *allo
 
 	if (!thread)
 		return -ENOMEM;
-	const struct block_weight weight = weight_of(memory, &block);
+	const struct block_weight weight = memory_weight(memory, &block);
 	struct memory_end_of end;
 	struct heap_block inner;
 	if (is_made_within(thread, allocation, &inner)) {

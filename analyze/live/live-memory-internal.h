@@ -185,6 +185,15 @@ int memory_seen_free(struct memory *memory, struct memory_image *image,
 int memory_seen_move(struct memory *memory, struct memory_image *image,
 		     const struct heap_block *block, const struct mapping *old);
 
+/* What a block stands for. */
+static inline struct block_weight memory_weight(const struct memory *memory,
+						const struct heap_block *block)
+{
+	uint64_t interval = memory->intervals.bytes[block->interval];
+
+	return block_weigh(block_weight_of(interval, block->size), block->size);
+}
+
 /* A block was ended, as its thread says. */
 void memory_early_note(struct memory_image *image, const struct memory_end_of *end);
 

@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <string.h>
 
-#define LONGEST 15u /* of an instruction */
+#define LONGEST	    15u /* of an instruction */
+#define PROBE_BYTES 25u /* what stands for its nop */
+#define NO_PROBE    SIZE_MAX
 
 /* One instruction, and where it lies. */
 struct source {
@@ -125,6 +127,68 @@ static int put_branch(struct plan_function *to, const struct source *source)
 	return 0;
 }
 
+/*
+ * The red zone of 128 bytes below the stack pointer is the program's (System V ABI for AMD64,
+ * 3.2.2). lea changes no flags.
+ */
+static int put_stub(struct plan_function *to)
+{
+	static const uint8_t down[] = { 0x48, 0x8d, 0x64, 0x24, 0x80 }; /* lea -128(%rsp), %rsp */
+	static const uint8_t up[] = { 0x48, 0x8d, 0xa4, 0x24, 0x88, 0, 0, 0 }; /* lea 136(%rsp) */
+
+	if (to->n_code + PROBE_BYTES + 2 * PLAN_JUMP_BYTES > PLAN_CODE_BYTES ||
+	    to->n_fixes + 4u > PLAN_MAX_FIXES)
+		return -EINVAL;
+	put(to, down, sizeof(down));
+	put(to, (const uint8_t[]){ 0xff, 0x35 }, 2); /* push own(%rip) */
+	put_near(to, 0);
+	to->fixes[to->n_fixes - 1].kind = PLAN_FIX_OWN;
+	put(to, (const uint8_t[]){ 0xff, 0x15 }, 2); /* call *stub(%rip) */
+	put_near(to, 0);
+	to->fixes[to->n_fixes - 1].kind = PLAN_FIX_STUB;
+	put(to, up, sizeof(up));
+	return 0;
+}
+
+/*
+ * A branch to a nop leads to the stub; a conditional one to where that will be, behind all: its
+ * last 4 bytes end at *ret_branch.
+ */
+static int put_probe(struct plan_function *to, const struct source *source, unsigned *ret_branch)
+{
+	const ZydisDecodedInstruction *head = &source->head;
+	uint8_t opcode;
+	int r;
+
+	*ret_branch = 0;
+	if (head->mnemonic == ZYDIS_MNEMONIC_NOP)
+		return put_stub(to);
+	if (head->meta.category == ZYDIS_CATEGORY_UNCOND_BR && head->raw.imm[0].is_relative) {
+		r = put_stub(to);
+		if (r == 0)
+			put_jump(to, to->behind);
+		return r;
+	}
+	opcode = source->bytes[head->raw.imm[0].offset - 1];
+	if (head->meta.category != ZYDIS_CATEGORY_COND_BR || !head->raw.imm[0].is_relative ||
+	    ((opcode & 0xf0) != 0x70 && (opcode & 0xf0) != 0x80))
+		return -EINVAL;
+	put(to, (const uint8_t[]){ 0x0f, 0x80 | (opcode & 0x0f), 0, 0, 0, 0 }, 6);
+	*ret_branch = to->n_code;
+	return 0;
+}
+
+static int put_branched(struct plan_function *to, unsigned branch)
+{
+	uint32_t distance = to->n_code - branch;
+	int r = put_stub(to);
+
+	memcpy(to->code + branch - 4, &distance, sizeof(distance));
+	if (r == 0)
+		put_jump(to, to->behind);
+	return r;
+}
+
 static int put_one(struct plan_function *to, const struct source *source)
 {
 	/* The most that one becomes, and the jump behind all. */
@@ -138,11 +202,13 @@ static int put_one(struct plan_function *to, const struct source *source)
 	return put_same(to, source);
 }
 
-int move_code(const uint8_t *bytes, size_t n_moved, uint64_t address, struct plan_function *ret)
+int move_probe(const uint8_t *bytes, size_t n_moved, uint64_t address, size_t place,
+	       struct plan_function *ret)
 {
 	struct plan_function to = *ret;
 	struct source source;
 	ZydisDecoder decoder;
+	unsigned branch = 0;
 	int r = 0;
 
 	to.n_code = to.n_fixes = to.ends_in_call = 0;
@@ -154,12 +220,20 @@ int move_code(const uint8_t *bytes, size_t n_moved, uint64_t address, struct pla
 			return -EINVAL;
 		source.bytes = bytes + at;
 		source.next = address + at + source.head.length;
-		r = put_one(&to, &source);
+		r = at == place ? put_probe(&to, &source, &branch) : put_one(&to, &source);
 	}
 	if (r < 0)
 		return r;
 	if (!to.ends_in_call)
 		put_jump(&to, address + n_moved);
-	*ret = to;
-	return 0;
+	if (branch)
+		r = put_branched(&to, branch);
+	if (r == 0)
+		*ret = to;
+	return r;
+}
+
+int move_code(const uint8_t *bytes, size_t n_moved, uint64_t address, struct plan_function *ret)
+{
+	return move_probe(bytes, n_moved, address, NO_PROBE, ret);
 }

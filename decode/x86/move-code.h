@@ -15,3 +15,11 @@
  * elsewhere.
  */
 int move_code(const uint8_t *bytes, size_t n_moved, uint64_t address, struct plan_function *ret);
+
+/*
+ * The same for a probe, whose nop lies place behind `address`: there the stub of probes is called.
+ * All registers, flags, and what lies below the stack pointer are kept. Or what lies there is a
+ * branch to the nop, which leads to the stub then, and from there behind the nop (ret->behind).
+ */
+int move_probe(const uint8_t *bytes, size_t n_moved, uint64_t address, size_t place,
+	       struct plan_function *ret);

@@ -134,11 +134,15 @@ int report_sampling_foot(FILE *out, sqlite3 *db, int64_t run_id)
 #define BASE "CAST(" FACT("memsight.sample_bytes") " AS INTEGER)"
 /* clang-format off */
 static const char picked_sql[] = "SELECT printf('numbers of blocks and bytes are estimates from %,d"
-	" picked blocks, %s (--sample-bytes)%s', value, CASE WHEN " BASE " > 0 THEN 'one in ' ||"
-	" bytes_text(" BASE ") || ' on the average' ELSE 'of several runs' END, CASE WHEN "
-	COUNTER("changes of the interval of picks") " > 0 THEN printf(' at first; --budget changed"
-	" that %d times', " COUNTER("changes of the interval of picks") ") ELSE '' END) FROM total"
-	" WHERE run_id = :run AND name = 'picked_blocks'";
+	" picked blocks, %s%s', value, CASE WHEN " BASE " > 0"
+	" THEN 'one in ' || bytes_text(" BASE ") || ' on the average (--sample-bytes)'"
+	" WHEN EXISTS (SELECT 1 FROM pool WHERE run_id = :run)"
+	" THEN 'with the weights that probes of the program give (--usdt-from)'"
+	" ELSE 'of several runs (--sample-bytes)' END,"
+	" CASE WHEN " COUNTER("changes of the interval of picks") " > 0"
+	" THEN printf(' at first; --budget changed that %d times', "
+	COUNTER("changes of the interval of picks") ") ELSE '' END)"
+	" FROM total WHERE run_id = :run AND name = 'picked_blocks'";
 /* clang-format on */
 
 int report_picked_foot(FILE *out, sqlite3 *db, int64_t run_id)

@@ -1,5 +1,6 @@
 #include "tracealloc/functions/functions.h"
 
+#include "schemas/functions-plan.h"
 #include "tracealloc/hooks/hook.h"
 #include "tracealloc/ring/clock.h"
 #include "tracealloc/stack/thunk.h"
@@ -37,6 +38,8 @@
 __attribute__((used, visibility("hidden"))) void ta_function_enter(struct ta_function *function,
 								   uintptr_t *slot);
 __attribute__((used, visibility("hidden"))) void ta_function_leave(uintptr_t *slot);
+__attribute__((used, visibility("hidden"))) void ta_function_probe(const struct ta_function *probe,
+								   uintptr_t *registers);
 extern const char ta_function_leave_stub[] __attribute__((visibility("hidden")));
 extern void ta_function_call_empty(uint64_t n) __attribute__((visibility("hidden")));
 /* Without a name: analyze learns from its calls what ours take. */
@@ -87,6 +90,39 @@ __asm__(".text\n"
 	"	lea 88(%rbp), %rsi\n"
 	"	call ta_function_enter\n" GIVE_BACK ".cfi_endproc\n"
 	".size ta_function_enter_empty, . - ta_function_enter_empty\n");
+
+/*
+ * Amid code all registers and the flags are kept, and handed over in the order of their numbers.
+ * What was below the stack pointer gets the place of a call (meet_probe): so the rule that holds
+ * here finds out of the code.
+ */
+__asm__(".text\n"
+	".hidden ta_function_probe_stub\n"
+	".globl ta_function_probe_stub\n"
+	".type ta_function_probe_stub, @function\n"
+	"ta_function_probe_stub:\n"
+	".cfi_startproc\n"
+	".cfi_def_cfa_offset 144\n"
+	"pushfq\n .cfi_adjust_cfa_offset 8\n" PUSH("r15") PUSH("r14") PUSH("r13") PUSH("r12")
+	PUSH("r11") PUSH("r10") PUSH("r9") PUSH("r8") PUSH("rdi") PUSH("rsi") PUSH("rbp")
+	".cfi_rel_offset %rbp, 0\n"
+	PUSH("rsp") PUSH("rbx") PUSH("rdx") PUSH("rcx") PUSH("rax")
+	"	mov 144(%rsp), %rdi\n" /* its struct ta_function */
+	"	mov %rsp, %rsi\n"
+	"	mov %rsp, %rbp\n"
+	".cfi_def_cfa_register %rbp\n"
+	"	cld\n"
+	"	and $-64, %rsp\n"
+	"	call ta_function_probe\n"
+	"	mov %rbp, %rsp\n"
+	".cfi_def_cfa_register %rsp\n" POP("rax") POP("rcx") POP("rdx") POP("rbx")
+	"	lea 8(%rsp), %rsp\n .cfi_adjust_cfa_offset -8\n" POP("rbp")
+	".cfi_same_value %rbp\n" POP("rsi") POP("rdi") POP("r8") POP("r9") POP("r10") POP("r11")
+	POP("r12") POP("r13") POP("r14") POP("r15")
+	"popfq\n .cfi_adjust_cfa_offset -8\n"
+	"	ret\n"
+	".cfi_endproc\n"
+	".size ta_function_probe_stub, . - ta_function_probe_stub\n");
 
 /* clang-format on */
 
@@ -283,6 +319,131 @@ void ta_function_end_tail(uintptr_t *slot)
 		return;
 	leave(slot);
 	*slot = ta_thunk_data_of(*slot)->to;
+}
+
+/* ---- Probes ---- */
+
+#define RSP	    4u
+#define RBP	    5u
+#define N_REGISTERS 16u
+#define PROBE_BYTES 280u /* from the registers that the stub has kept to the stack pointer */
+
+static uint64_t cut(uint64_t value, const struct plan_argument *argument)
+{
+	unsigned n_unused = 64 - 8 * argument->n_bytes;
+
+	value <<= n_unused;
+	return argument->is_signed ? (uint64_t)((int64_t)value >> n_unused) : value >> n_unused;
+}
+
+/* What lies there is read as the program would. Little-endian: no more than it has. */
+static uint64_t value_of(const struct ta_function *probe, const struct plan_argument *argument,
+			 const uintptr_t *registers)
+{
+	uintptr_t address = (uintptr_t)argument->add;
+	uint64_t value = 0;
+
+	switch (argument->kind) {
+	case PLAN_ARGUMENT_CONSTANT:
+		return cut(address, argument);
+	case PLAN_ARGUMENT_REGISTER:
+		return cut(registers[argument->base % N_REGISTERS] >> argument->shift, argument);
+	case PLAN_ARGUMENT_MEMORY:
+		if (argument->base < N_REGISTERS)
+			address += registers[argument->base];
+		if (argument->index < N_REGISTERS)
+			address += registers[argument->index] << argument->shift;
+		break;
+	case PLAN_ARGUMENT_IN_FILE:
+		address += probe->bias;
+		break;
+	default:
+		return 0;
+	}
+	for (unsigned i = 0; i < argument->n_bytes; i++)
+		value |= (uint64_t)((const uint8_t *)address)[i] << 8 * i;
+	return cut(value, argument);
+}
+
+static void write_block(const struct ta_hook *hook, const struct ta_function *probe,
+			const uint64_t *values)
+{
+	struct ring_record2 *record = ta_record_reserve(hook->thread, hook->bits, sizeof(*record));
+	uint64_t ticks = ta_ticks_begin();
+
+	if (ta_unlikely(!record))
+		return;
+	record->old_address = values[2];
+	record->begin_ticks = ticks;
+	record->old_size = 0;
+	record->detail = probe->name_id;
+	ta_record_fill(&record->base, ta_hook_head(hook, TRACE_OP_NOTE, TRACE_CALL_USDT_ALLOC, 2),
+		       ticks, (uintptr_t)values[0], values[1]);
+}
+
+static void write_end(const struct ta_hook *hook, uint64_t block)
+{
+	struct ring_record *record = ta_record_reserve(hook->thread, hook->bits, sizeof(*record));
+
+	if (ta_likely(record))
+		ta_record_fill(record, ta_hook_head(hook, TRACE_OP_NOTE, TRACE_CALL_USDT_FREE, 1),
+			       ta_ticks_begin(), (uintptr_t)block, 0);
+}
+
+/* Within a call that we record, such as malloc, the block is that call's. */
+static void record_probe(const struct ta_function *probe, const uintptr_t *frame,
+			 const uint64_t *values)
+{
+	bool is_end = probe->planned->kind == PLAN_PROBE_FREE;
+	struct ta_hook hook;
+
+	if (!values[0] || (!is_end && !values[1]) ||
+	    !(is_end ? ta_hook_enter_end(&hook, frame, RING_EVENTS_HEAP)
+		     : ta_hook_enter(&hook, frame, RING_EVENTS_HEAP)))
+		return;
+	if (!hook.bits && is_end)
+		write_end(&hook, values[0]);
+	if (!hook.bits && !is_end) {
+		ta_hook_stack(&hook, frame);
+		write_block(&hook, probe, values);
+	}
+	ta_hook_leave(&hook);
+}
+
+/*
+ * Where a call would have put its return address and rbp they are put for as long as we run: so a
+ * call stack begins at the probe. The two words are the program's (red zone), and given back.
+ */
+static __attribute__((noinline)) void meet_probe(const struct ta_function *probe,
+						 uintptr_t *registers)
+{
+	uintptr_t sp = (uintptr_t)registers + PROBE_BYTES;
+	uintptr_t *frame = (uintptr_t *)(sp - 2 * sizeof(*frame));
+	uintptr_t kept[] = { frame[0], frame[1] };
+	uint64_t values[PLAN_ARGUMENTS];
+
+	registers[RSP] = sp;
+	for (unsigned i = 0; i < PLAN_ARGUMENTS; i++)
+		values[i] = value_of(probe, &probe->planned->arguments[i], registers);
+	frame[0] = registers[RBP];
+	frame[1] = probe->bias + probe->planned->behind;
+	ta_compiler_barrier();
+	record_probe(probe, frame, values);
+	ta_compiler_barrier();
+	frame[0] = kept[0];
+	frame[1] = kept[1];
+}
+
+/* Nothing comes before vector registers are kept. */
+void ta_function_probe(const struct ta_function *probe, uintptr_t *registers)
+{
+	struct vector_state state;
+
+	if (atomic_load_explicit(&ta_state.word, memory_order_relaxed) == TA_OFF)
+		return;
+	save(&state);
+	meet_probe(probe, registers);
+	restore(&state);
 }
 #else
 void ta_function_end_tail(uintptr_t *slot)

@@ -1,6 +1,7 @@
 #pragma once
 /*
- * Functions that the recorder has chosen are entered and left through us. Their first instructions
+ * Functions that the recorder has chosen are entered and left through us, and so are static probes
+ * of the program's allocators (record --usdt-from). Their first instructions
  * are a jump to a place near their file, which calls us and then runs them. There the return
  * address of the call is replaced by that of a thunk (stack/thunk.h), which calls us at the return
  * and leads to where the call would have returned to. A function that ends by jumping to another
@@ -10,11 +11,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A function of the plan, of this image. */
+struct plan_function;
+
+/* A function, or a probe, of the plan, of this image. */
 struct ta_function {
 	uint64_t name_id;
 	_Atomic uint32_t last; /* its thunk of the last call */
 	uint32_t entry; /* offset of the code that its jump leads to, in its file's; 0: none */
+	const struct plan_function *planned;
+	uintptr_t bias; /* of its file */
 };
 
 /*
@@ -22,6 +27,12 @@ struct ta_function {
  * struct ta_function. The stub returns with all registers as they were.
  */
 extern const char ta_function_enter_stub[] __attribute__((visibility("hidden")));
+
+/*
+ * The same for a probe, amid its code: 144 bytes below its stack pointer lies where to return to,
+ * above that the address of its struct ta_function. Flags stay as they were, too.
+ */
+extern const char ta_function_probe_stub[] __attribute__((visibility("hidden")));
 
 /* Before the first function is changed. False: there is no memory. */
 bool ta_function_begin(void);

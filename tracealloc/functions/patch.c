@@ -16,7 +16,7 @@
 #define REACH_BYTES	 (UINT64_C(1) << 30) /* of jmp rel32 are 2 GiB */
 #define FAR_BYTES	 (UINT64_C(1500) << 20) /* behind a file: room for its heap is left */
 #define FIXED_NO_REPLACE 0x100000 /* MAP_FIXED_NOREPLACE, Linux 4.17; before: a mere wish */
-#define AREA_HEAD_BYTES	 16u /* the address of the stub */
+#define AREA_HEAD_BYTES	 16u /* the addresses of the stubs of functions and of probes */
 #define SLOT_HEAD_BYTES	 14u /* the function's address, a call of the stub */
 #define SHSTK_STATUS	 0x5005 /* ARCH_SHSTK_STATUS, Linux 6.6 */
 
@@ -104,7 +104,9 @@ static bool fill_slot(const struct ta_place *place, uint32_t i, uint8_t *slot)
 	copy(code, function->code, function->n_code);
 	for (uint32_t k = 0; k < function->n_fixes && k < PLAN_MAX_FIXES; k++) {
 		const struct plan_fix *fix = &function->fixes[k];
-		uintptr_t target = place->bias + fix->target;
+		uintptr_t target = fix->kind == PLAN_FIX_OWN	? (uintptr_t)slot
+				   : fix->kind == PLAN_FIX_STUB ? (uintptr_t)place->area + 8
+								: place->bias + fix->target;
 
 		if (fix->kind == PLAN_FIX_ADDRESS)
 			copy(code + fix->at, &target, sizeof(target));
@@ -126,7 +128,7 @@ static bool is_as_planned(const struct ta_place *place, const struct plan_functi
 /* Make the code that jumps lead to, for all functions of the file that are as they were. */
 static bool fill_area(struct ta_place *place, const struct plan_file *file)
 {
-	const char *stub = ta_function_enter_stub;
+	const char *stubs[] = { ta_function_enter_stub, ta_function_probe_stub };
 	size_t n_bytes = AREA_HEAD_BYTES;
 	uint32_t at = AREA_HEAD_BYTES;
 
@@ -136,13 +138,15 @@ static bool fill_area(struct ta_place *place, const struct plan_file *file)
 	place->area = map_near(place, place->area_bytes);
 	if (!place->area)
 		return false;
-	copy(place->area, &stub, sizeof(stub));
+	copy(place->area, stubs, sizeof(stubs));
 	for (uint32_t i = file->first; i < file->first + file->n; i++) {
 		functions[i].name_id = planned[i].name_id;
+		functions[i].planned = &planned[i];
+		functions[i].bias = place->bias;
 		functions[i].entry = 0;
 		if (!is_as_planned(place, &planned[i]) || !fill_slot(place, i, place->area + at))
 			continue;
-		functions[i].entry = at + 8;
+		functions[i].entry = at + (planned[i].kind == PLAN_FUNCTION ? 8 : SLOT_HEAD_BYTES);
 		at += slot_bytes(&planned[i]);
 	}
 	return ta_syscall(SYS_mprotect, (long)place->area, (long)place->area_bytes,
@@ -176,6 +180,14 @@ static bool write_jump(const struct ta_place *place, uint32_t i)
 	return true;
 }
 
+/* Its allocator computes what a probe says only while somebody listens. */
+static void listen(const struct ta_place *place, const struct plan_function *function)
+{
+	if (function->semaphore)
+		__atomic_fetch_add((uint16_t *)(place->bias + function->semaphore), 1,
+				   __ATOMIC_RELAXED);
+}
+
 /* All executable segments of a file, of whole pages. False: one may not be changed. */
 static bool protect_code(const struct ta_module *module, long protection)
 {
@@ -204,6 +216,9 @@ static void patch(const struct ta_module *module, const struct plan_file *file,
 	place->end = module->end;
 	place->planned = &planned[file->first];
 	place->n = file->n;
+	place->has_probes = false;
+	for (uint32_t i = file->first; i < file->first + file->n; i++)
+		place->has_probes |= planned[i].kind != PLAN_FUNCTION;
 	if (!place->area && !fill_area(place, file)) {
 		drop_area(place);
 		refuse(file->n);
@@ -217,8 +232,11 @@ static void patch(const struct ta_module *module, const struct plan_file *file,
 	}
 	atomic_store(&place->is_there, true);
 	for (uint32_t i = file->first; i < file->first + file->n; i++) {
-		if (functions[i].entry && is_as_planned(place, &planned[i]) && write_jump(place, i))
+		if (functions[i].entry && is_as_planned(place, &planned[i]) &&
+		    write_jump(place, i)) {
+			listen(place, &planned[i]);
 			continue;
+		}
 		functions[i].entry = 0;
 		n_refused++;
 	}
@@ -307,7 +325,11 @@ void ta_functions_begin(void)
 		if (file && !atomic_load(&placed[file - files].is_there))
 			patch(module, file, &placed[file - files]);
 	}
-	ta_function_measure();
+	for (uint32_t i = 0; i < head->n_functions; i++)
+		if (planned[i].kind == PLAN_FUNCTION) {
+			ta_function_measure();
+			break;
+		}
 }
 
 static bool is_still_loaded(const struct ta_place *place, const struct plan_file *file)

@@ -88,13 +88,23 @@ static bool is_moved_call(const struct ta_place *place, uintptr_t pc)
 	return function->ends_in_call && place->bias + function->address + function->n_moved == pc;
 }
 
+/* A probe's stack begins behind its nop. */
+static bool is_probe(const struct ta_place *place, uintptr_t pc)
+{
+	for (uint32_t i = 0; place->has_probes && i < place->n; i++)
+		if (place->planned[i].kind != PLAN_FUNCTION &&
+		    place->bias + place->planned[i].behind == pc)
+			return true;
+	return false;
+}
+
 bool ta_thunk_follows_call(uintptr_t pc)
 {
 	for (uint32_t i = 0; i < ta_places.n; i++) {
 		const struct ta_place *place = &ta_places.items[i];
 
 		if (atomic_load(&place->is_there) && pc > place->start && pc <= place->end)
-			return is_moved_call(place, pc);
+			return is_moved_call(place, pc) || is_probe(place, pc);
 	}
 	return false;
 }

@@ -1,6 +1,7 @@
 #include "analyze/live/pools/pools.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "analyze/live/live-memory-internal.h"
@@ -199,19 +200,25 @@ struct ending {
 	uint8_t call; /* enum trace_call; 0: none */
 };
 
+/* In whole blocks. */
+static uint64_t n_of(const struct block_weight *weight)
+{
+	return (uint64_t)llround(weight->n);
+}
+
 static void count_end(struct memory *memory, const struct heap_block *block,
 		      const struct slot *slot, const struct ending *ending)
 {
 	struct pool *pool = &memory->pools->pools[slot->pool - 1];
-	struct block_weight weight = block_weigh(1, block->size);
+	struct block_weight weight = memory_weight(memory, block);
 
 	if (memory->is_over) /* it stays live */
 		return;
 	pool->last_ns = ending->time_ns;
 	pool->n_cut += ending->kind == MEMORY_CUT;
 	if (memory_is_freed(ending->kind)) {
-		pool->live_blocks--;
-		pool->live_bytes -= block->size;
+		pool->live_blocks -= n_of(&weight);
+		pool->live_bytes -= weight.bytes;
 	}
 	if (slot->within_site)
 		tally_free_within(memory->tally, block->site, slot->within_site, &weight,
@@ -343,12 +350,12 @@ static void count_birth(struct memory *memory, const struct heap_block *block,
 			const struct slot *slot)
 {
 	struct pool *pool = &memory->pools->pools[slot->pool - 1];
-	struct block_weight weight = block_weigh(1, block->size);
+	struct block_weight weight = memory_weight(memory, block);
 
-	pool->n_blocks++;
-	pool->bytes += block->size;
-	pool->live_blocks++;
-	pool->live_bytes += block->size;
+	pool->n_blocks += n_of(&weight);
+	pool->bytes += weight.bytes;
+	pool->live_blocks += n_of(&weight);
+	pool->live_bytes += weight.bytes;
 	pool->last_ns = block->allocated_ns;
 	if (pool->live_bytes > pool->peak_bytes)
 		pool->peak_bytes = pool->live_bytes;
@@ -370,7 +377,9 @@ int memory_pool_block(struct memory *memory, const struct pool_block *born)
 		.allocated_ns = born->time_ns,
 		.id = memory->n_allocations + 1,
 		.thread = born->thread,
-		.call = TRACE_CALL_BLOCK,
+		.call = born->call,
+		.interval =
+			block_interval_of_weight(&memory->intervals, born->size, born->weighted),
 	};
 	uint32_t at = 0;
 
@@ -390,6 +399,11 @@ int memory_pool_block(struct memory *memory, const struct pool_block *born)
 		pools->losses.n_too_deep++;
 	if (level < 0 || level == (int)POOLS_LEVELS)
 		return level < 0 ? level : 0;
+	/* What an estimate stands for is there exactly, in what it lies in. */
+	if (block.interval && slot.within_site) {
+		pools->losses.n_known++;
+		return 0;
+	}
 	slot.level = (uint32_t)level;
 	r = take_slot(pools, &slot, &at);
 	block.previous_id = at;
@@ -410,15 +424,15 @@ int memory_pool_block_end(struct memory *memory, const struct pool_block *end)
 
 	if (!thread)
 		return -ENOMEM;
-	const struct ending ending = { MEMORY_FREED, end->time_ns, thread->row,
-				       TRACE_CALL_BLOCK_END };
+	const struct ending ending = { MEMORY_FREED, end->time_ns, thread->row, end->call };
 	for (unsigned i = POOLS_LEVELS; i-- > 0;) {
 		const struct heap *heap = &thread->image->inner[i];
 		if (heap->n_blocks > 0 && heap_find(heap, end->address, &block) &&
 		    block.address == end->address)
 			return end_block(memory, thread->image, i, &block, &ending);
 	}
-	if (!memory->is_picked && !memory->was_withheld && !thread->image->was_withheld)
+	if (!memory->is_picked && !memory->was_withheld && !thread->image->was_withheld &&
+	    !memory->pools->losses.n_known)
 		memory->pools->losses.n_ends++;
 	return 0;
 }

@@ -27,6 +27,7 @@ struct pools_losses {
 	uint64_t n_too_deep;
 	uint64_t n_picked; /* blocks, while malloc's are picked (--sample-bytes) */
 	uint64_t n_pools; /* blocks of pools beyond the first 65,536: counted as of none */
+	uint64_t n_known; /* estimates for what lies in blocks that are recorded */
 };
 
 /* Returns 0 or a negative errno. */
@@ -46,6 +47,8 @@ struct pool_block {
 	uint64_t address;
 	uint64_t size;
 	uint64_t pool;
+	uint64_t weighted; /* bytes that it stands for; up to size: itself */
+	uint8_t call; /* enum trace_call: what says so */
 };
 
 /* 0 or a negative errno. What does not fit is counted. */

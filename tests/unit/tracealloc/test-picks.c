@@ -273,6 +273,43 @@ END_TEST
 
 /* ---- Probes ---- */
 
+/* OpenTelemetry's contract: size / (1 - exp(-size / interval)), as a whole number. */
+START_TEST(weights_that_others_give_are_those_of_their_interval)
+{
+	static struct block_intervals intervals;
+	const double interval = 524288;
+
+	for (uint64_t size = 1; size < UINT64_C(1) << 40; size += 1 + size / 7) {
+		double exact = -(double)size / expm1(-(double)size / interval);
+		uint64_t given = (uint64_t)llround(exact);
+		uint8_t number = block_interval_of_weight(&intervals, size, given);
+		double found = (double)size * block_weight_of(intervals.bytes[number], size);
+
+		ck_assert_uint_eq(number, given > size);
+		ck_assert_double_le(fabs(found - exact), 2 + exact * 1e-6);
+	}
+	ck_assert_uint_eq(intervals.n, 1);
+	ck_assert_uint_eq(block_interval_of_weight(&intervals, 100, 100), 0);
+	ck_assert_uint_eq(block_interval_of_weight(&intervals, 100, 0), 0);
+}
+END_TEST
+
+START_TEST(weights_of_too_many_intervals_get_the_nearest_one)
+{
+	static struct block_intervals intervals;
+
+	for (unsigned i = 0; i < 1000; i++) {
+		uint64_t given = 2000 + 100 * i;
+		uint8_t number = block_interval_of_weight(&intervals, 1000, given);
+		double found = 1000 * block_weight_of(intervals.bytes[number], 1000);
+
+		ck_assert_uint_gt(number, 0);
+		ck_assert_double_le(fabs(found - (double)given), i < 255 ? 1 : 100.0 * (i - 253));
+	}
+	ck_assert_uint_eq(intervals.n, BLOCK_INTERVALS - 1);
+}
+END_TEST
+
 /* In the picked program without floating point, in the analysis with it: the same formula. */
 START_TEST(the_weight_that_probes_give_is_that_of_the_analysis)
 {
@@ -415,6 +452,8 @@ static Suite *picks_suite(void)
 	tcase_add_test(tests, blocks_of_no_bytes_are_counted_too);
 	tcase_add_test(tests, threads_that_seed_themselves_draw_differently);
 	tcase_add_test(tests, an_interval_without_picks_ends_at_0_and_a_sure_one_has_no_width);
+	tcase_add_test(tests, weights_that_others_give_are_those_of_their_interval);
+	tcase_add_test(tests, weights_of_too_many_intervals_get_the_nearest_one);
 	tcase_add_test(tests, the_weight_that_probes_give_is_that_of_the_analysis);
 	tcase_add_test(tests, where_probes_fire_for_all_blocks_each_is_picked_and_ends);
 	tcase_add_test(tests, the_end_of_each_picked_block_is_found_once_and_of_no_other);

@@ -35,6 +35,10 @@ const WORDS = [
 		"These blocks count as of no pool: a reset of their pool does not end them, and "
 			+ "they may look like leaks.",
 		"Use one handle for pools that live one after the other."],
+	[/^own allocators: estimates of probes/,
+		"A probe reported a sample of blocks that lie in blocks of malloc: these are all "
+			+ "recorded, so nothing is missing.",
+		"None: leave --usdt-from out."],
 	[/stack cut short/,
 		"These events count in full, but their call stack is known only in part: they "
 			+ "stand below a frame that says why.",
