@@ -224,6 +224,7 @@ static int on_block(struct import *import, const struct note *note)
 		.pool = is_probe ? 0 : note->event->link,
 		.weighted = is_probe ? note->event->link : 0,
 		.call = note->event->call,
+		.is_moved = note->event->flags & MERGE_IS_ALLOCATION,
 	};
 
 	block.stack_id =
@@ -233,12 +234,14 @@ static int on_block(struct import *import, const struct note *note)
 
 static int on_block_end(struct import *import, const struct note *note)
 {
-	return memory_pool_block_end(import->memory, &(struct pool_block){
-							     .thread = note->thread,
-							     .time_ns = import->now_ns,
-							     .address = note->event->address,
-							     .call = note->event->call,
-						     });
+	return memory_pool_block_end(import->memory,
+				     &(struct pool_block){
+					     .thread = note->thread,
+					     .time_ns = import->now_ns,
+					     .address = note->event->address,
+					     .call = note->event->call,
+					     .is_moved = note->event->flags & MERGE_IS_END,
+				     });
 }
 
 static int on_pool_reset(struct import *import, const struct note *note)

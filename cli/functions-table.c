@@ -42,8 +42,14 @@ static const struct {
 static const enum option_id ids[] = {
 	OPTION_FUNCTION_INCLUDE, OPTION_FUNCTION_EXCLUDE, OPTION_MODULE_INCLUDE,
 	OPTION_MODULE_EXCLUDE,	 OPTION_FUNCTION_LIST,	  OPTION_COLLECTION,
-	OPTION_MIN_INSTRUCTIONS,
+	OPTION_MIN_INSTRUCTIONS, OPTION_ALLOC_FUNCTION,	  OPTION_ALLOCATORS,
 };
+
+/* Those of allocators. */
+static bool is_allocator(enum option_id id)
+{
+	return id == OPTION_ALLOC_FUNCTION || id == OPTION_ALLOCATORS;
+}
 
 static bool chooses_functions(const struct option_set *options)
 {
@@ -55,9 +61,11 @@ static bool chooses_functions(const struct option_set *options)
 
 const char *functions_report(const struct option_set *options)
 {
-	if (chooses_functions(options))
-		return "--functions";
-	return option_text(options, OPTION_USDT_FROM) ? "--pools" : NULL;
+	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++)
+		if (!is_allocator(ids[i]) && option_origin(options, ids[i]) > OPTION_FROM_DEFAULT)
+			return "--functions";
+	return chooses_functions(options) || option_text(options, OPTION_USDT_FROM) ? "--pools"
+										    : NULL;
 }
 
 /* What --usdt-from does not go with. */
@@ -94,10 +102,12 @@ int functions_check(const struct option_set *options, bool *ret_is_chosen)
 			return cmd_usage(
 				"record: --%s needs the library that --no-alloc leaves out",
 				option_row(ids[i])->name);
+		bool is_alloc = is_allocator(ids[i]);
 		if (option_origin(options, OPTION_EVENTS) > OPTION_FROM_DEFAULT &&
-		    !(option_words(options, OPTION_EVENTS) & RING_EVENTS_REGIONS))
-			return cmd_usage("record: --%s needs `regions' among --events",
-					 option_row(ids[i])->name);
+		    !(option_words(options, OPTION_EVENTS) &
+		      (is_alloc ? RING_EVENTS_HEAP : RING_EVENTS_REGIONS)))
+			return cmd_usage("record: --%s needs `%s' among --events",
+					 option_row(ids[i])->name, is_alloc ? "heap" : "regions");
 		*ret_is_chosen = true;
 	}
 	if (option_origin(options, OPTION_FUNCTIONS_FORMAT) > OPTION_FROM_DEFAULT)
@@ -145,6 +155,53 @@ static int add_lists(struct function_choice *choice, const struct option_set *op
 		if (sets >> i & 1 &&
 		    function_choice_add_collection(choice, option_choice_name(set), message) < 0)
 			return cmd_fail("record: --collection: %s", message);
+	}
+	return CMD_DONE;
+}
+
+static int add_allocators(struct function_choice *choice, const struct option_set *options)
+{
+	const char *const *texts = option_texts(options, OPTION_ALLOC_FUNCTION);
+	uint32_t sets = option_words(options, OPTION_ALLOCATORS);
+	char message[FUNCTION_MESSAGE_BYTES] = "out of memory";
+
+	for (; texts && *texts; texts++) {
+		int r = function_choice_add_rule(choice, *texts, message);
+
+		if (r == -EINVAL)
+			return cmd_usage("record: --alloc-function: %s", message);
+		if (r < 0)
+			return cmd_fail("%s", strerror(-r));
+	}
+	for (unsigned i = 0; sets >> i; i++) {
+		enum option_choice set = (enum option_choice)(CHOICE_ALLOCATORS_APR + i);
+
+		if (sets >> i & 1 &&
+		    function_choice_add_allocator(choice, option_choice_name(set), message) < 0)
+			return cmd_fail("record: --allocators: %s", message);
+	}
+	return CMD_DONE;
+}
+
+/* Of a set that comes with memsight the program may have a part, or none. */
+static int check_rules(const struct function_choice *choice)
+{
+	const char *nearest = NULL, *set = NULL, *text;
+	size_t at = 0;
+
+	while ((text = function_choice_unmatched_rule(choice, &at, &set, &nearest))) {
+		if (set)
+			cmd_warn("the program and its libraries have no function of --allocators "
+				 "%s",
+				 set);
+		else if (nearest)
+			return cmd_fail("record: no function matches --alloc-function '%s'; is %s "
+					"meant?",
+					text, nearest);
+		else
+			return cmd_fail("record: no function matches --alloc-function '%s' (names "
+					"of stripped files are not known)",
+					text);
 	}
 	return CMD_DONE;
 }
@@ -412,11 +469,13 @@ static int find(const struct option_set *options, struct loaded_files *files,
 	if (wants_functions && function_choice_create(&choice) < 0)
 		return cmd_fail("%s", strerror(ENOMEM));
 	if ((wants_functions && ((r = add_expressions(choice, options)) != CMD_DONE ||
-				 (r = add_lists(choice, options)) != CMD_DONE)) ||
+				 (r = add_lists(choice, options)) != CMD_DONE ||
+				 (r = add_allocators(choice, options)) != CMD_DONE)) ||
 	    (r = processes ? list_processes(processes, files) : list_command(name, files)) !=
 		    CMD_DONE ||
 	    (r = find_all(choice, files, options, found)) != CMD_DONE ||
-	    (wants_functions && (r = check_matches(choice)) != CMD_DONE))
+	    (wants_functions &&
+	     ((r = check_matches(choice)) != CMD_DONE || (r = check_rules(choice)) != CMD_DONE)))
 		return r;
 	return check_found(found, name, wants_probes);
 }

@@ -17,6 +17,7 @@
 #define PLAN_JUMP_BYTES	   5u
 #define PLAN_SHORT_BYTES   2u
 #define PLAN_MAX_FUNCTIONS (UINT32_C(1) << 20)
+#define PLAN_MAX_ARGUMENTS 12u
 
 struct plan_head {
 	uint64_t magic;
@@ -76,9 +77,31 @@ struct plan_argument {
 	uint8_t reserved[2];
 };
 
+/* A word that a call has: the number of an argument, from 1; 0: none. */
+#define PLAN_PLACE_NUMBER 0x0fu
+#define PLAN_PLACE_INT	  0x10u /* its lower 32 bits */
+#define PLAN_PLACE_RESULT 0x20u /* no argument, but what the function returns */
+
+/* What a function of an allocator is called with (record --alloc-function). */
+struct plan_rule {
+	uint8_t is_rule; /* 0: it is recorded as a region */
+	uint8_t size; /* times count, or bytes */
+	uint8_t count;
+	uint8_t pointer; /* the result, or what this argument points to when 0 is returned */
+	uint8_t old; /* the block that it takes the place of */
+	uint8_t free; /* a block that ends */
+	uint8_t next; /* where in that the address of another one stands that ends, too */
+	uint8_t pool;
+	uint8_t create; /* as pointer: a pool that is empty */
+	uint8_t reset; /* a pool, all blocks of which end */
+	uint8_t reserved[2];
+	uint32_t bytes; /* not 0: what size would say */
+};
+_Static_assert(sizeof(struct plan_rule) == 16, "is shared");
+
 struct plan_function {
 	uint64_t address; /* ELF address of what the jump replaces */
-	uint64_t name_id; /* as trace_text.id; of a probe: its provider */
+	uint64_t name_id; /* as trace_text.id; of a probe or with a rule: the allocator */
 	uint8_t before[PLAN_HEAD_BYTES]; /* what lies there, n_before of them */
 	uint8_t filling[8]; /* and PLAN_JUMP_BYTES of them that end at address - filling_back */
 	uint8_t n_before;
@@ -95,5 +118,6 @@ struct plan_function {
 	uint64_t behind; /* ELF address behind its nop */
 	uint64_t semaphore; /* ELF address of 16 bits that count who listens; 0: none */
 	struct plan_argument arguments[PLAN_ARGUMENTS];
+	struct plan_rule rule;
 };
-_Static_assert(sizeof(struct plan_function) == 344, "is shared");
+_Static_assert(sizeof(struct plan_function) == 360, "is shared");

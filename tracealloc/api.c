@@ -68,23 +68,6 @@ TA_EXPORT void memsight_1_name(const void *object, size_t size, const char *name
 
 /* ---- Blocks of allocators of the program's own ---- */
 
-static ta_always_inline void note_block(const struct ta_hook *hook, enum trace_call call,
-					const void *pointer, size_t size, const void *pool)
-{
-	struct ring_record2 *record = ta_record_reserve(hook->thread, hook->bits, sizeof(*record));
-	uint64_t ticks;
-
-	if (ta_unlikely(!record))
-		return;
-	ticks = ta_ticks_begin();
-	record->old_address = (uintptr_t)pool;
-	record->begin_ticks = ticks;
-	record->old_size = 0;
-	record->detail = 0;
-	ta_record_fill(&record->base, ta_hook_head(hook, TRACE_OP_NOTE, call, 2), ticks,
-		       (uintptr_t)pointer, size);
-}
-
 TA_EXPORT void memsight_1_block(const void *pointer, size_t size, const void *pool)
 {
 	struct ta_hook hook;
@@ -92,7 +75,11 @@ TA_EXPORT void memsight_1_block(const void *pointer, size_t size, const void *po
 	if (!pointer || !size || !ta_hook_enter(&hook, TA_FRAME(), RING_EVENTS_HEAP))
 		return;
 	ta_hook_stack(&hook, TA_FRAME());
-	note_block(&hook, TRACE_CALL_BLOCK, pointer, size, pool);
+	ta_note_block(&hook, &(struct ta_note_block){
+				     .address = (uintptr_t)pointer,
+				     .size = size,
+				     .pool = (uintptr_t)pool,
+			     });
 	ta_hook_leave(&hook);
 }
 

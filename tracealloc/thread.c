@@ -112,6 +112,7 @@ static void reset(struct ta_thread *thread, bool is_main)
 	thread->is_main = is_main;
 	thread->announced = false;
 	thread->pause_number = 0;
+	thread->n_calls = 0;
 	thread->fork_ticks = 0; /* of a fork in a handler: its slot has it by now */
 	memset(thread->texts, 0, sizeof(thread->texts));
 	ta_sampler_start(thread);

@@ -41,6 +41,18 @@ struct ta_node {
 	uint32_t id; /* 0: free */
 };
 
+/* A call of an allocator that a block comes from (functions/allocators.h). */
+struct ta_alloc_call {
+	uintptr_t slot; /* where its return address lies: that of a thunk */
+	uintptr_t thunk;
+	uint64_t size;
+	uint64_t pool;
+	uint64_t old;
+	uint64_t out; /* where it stores what it hands out */
+	uint64_t begin_ticks;
+};
+#define TA_ALLOC_CALLS 4u /* under way at once: of different stacks */
+
 struct ta_thread {
 	struct ring_chunk *chunk; /* never NULL: without a chunk it is ta_chunk_none */
 	uint64_t pending; /* offset | bytes << 32 of the record being written */
@@ -73,6 +85,8 @@ struct ta_thread {
 	int timer; /* --source signal; -1: none */
 	bool is_held; /* the timer stands still: the thread has the signal blocked */
 	struct ta_asking *asking; /* a plug-in runs (plugin.h): hooks record nothing; else NULL */
+	uint32_t n_calls;
+	struct ta_alloc_call calls[TA_ALLOC_CALLS];
 	uint64_t texts[TA_TEXTS]; /* ids of texts that the chain has, by their low bits */
 	/* A page each time that it is met: what a short process needs stands first. */
 	struct ta_unwind unwind; /* RING_STACKS_DWARF */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "analyze/functions/collections.h"
+#include "analyze/functions/rules.h"
 #include "common/array.h"
 #include "common/cleanup.h"
 #include "common/io.h"
@@ -46,6 +47,9 @@ struct function_choice {
 	size_t n_allocated;
 	char **texts; /* of files */
 	size_t n_texts;
+	struct function_rule *rules;
+	size_t n_rules;
+	size_t n_rules_allocated;
 };
 
 int function_choice_create(struct function_choice **ret_choice)
@@ -74,6 +78,9 @@ struct function_choice *function_choice_destroy(struct function_choice *choice)
 		if (choice->wanted[i].module)
 			free((char *)choice->wanted[i].module);
 	free(choice->wanted);
+	for (size_t i = 0; i < choice->n_rules; i++)
+		function_rule_finish(&choice->rules[i]);
+	free(choice->rules);
 	free(choice);
 	return NULL;
 }
@@ -230,6 +237,48 @@ int function_choice_add_collection(struct function_choice *choice, const char *n
 	return -EINVAL;
 }
 
+/* ---- Functions of allocators ---- */
+
+static int add_rule(struct function_choice *choice, const char *text, const char *allocator,
+		    char ret_message[static FUNCTION_MESSAGE_BYTES])
+{
+	int r = grow_array(&choice->rules, choice->n_rules, &choice->n_rules_allocated,
+			   sizeof(*choice->rules));
+
+	if (r == 0)
+		r = function_rule_parse(text, allocator, &choice->rules[choice->n_rules],
+					ret_message);
+	if (r < 0)
+		return r;
+	nearest_name_init(&choice->rules[choice->n_rules].nearest,
+			  choice->rules[choice->n_rules].pattern);
+	choice->n_rules++;
+	return 0;
+}
+
+int function_choice_add_rule(struct function_choice *choice, const char *text,
+			     char ret_message[static FUNCTION_MESSAGE_BYTES])
+{
+	return add_rule(choice, text, NULL, ret_message);
+}
+
+int function_choice_add_allocator(struct function_choice *choice, const char *name,
+				  char ret_message[static FUNCTION_MESSAGE_BYTES])
+{
+	for (size_t i = 0; i < n_function_allocators; i++) {
+		const struct function_collection *set = &function_allocators[i];
+		int r = 0;
+
+		if (strcmp(set->name, name) != 0)
+			continue;
+		for (size_t k = 0; r == 0 && set->lines[k]; k++)
+			r = add_rule(choice, set->lines[k], set->name, ret_message);
+		return r;
+	}
+	snprintf(ret_message, FUNCTION_MESSAGE_BYTES, "there is no allocator '%.100s'", name);
+	return -EINVAL;
+}
+
 /* ---- Asking ---- */
 
 static bool matches(const struct expression *expression, const char *text)
@@ -274,15 +323,15 @@ static bool match_module(struct expressions *expressions, const struct function_
 }
 
 /* "libfoo", "libfoo.so" and "libfoo.so.1" mean the same file; a path is all of it. */
-static bool is_of_module(const struct wanted *wanted, const struct function_names *names)
+static bool is_of_module(const char *module, const char *file)
 {
-	const char *base = text_base_name(names->file);
+	const char *base = text_base_name(file);
 	size_t n;
 
-	if (!wanted->module || strcmp(wanted->module, names->file) == 0)
+	if (!module || strcmp(module, file) == 0)
 		return true;
-	n = strlen(wanted->module);
-	return strncmp(base, wanted->module, n) == 0 && (!base[n] || base[n] == '.');
+	n = strlen(module);
+	return strncmp(base, module, n) == 0 && (!base[n] || base[n] == '.');
 }
 
 static bool is_name(const struct wanted *wanted, const char *name)
@@ -299,7 +348,7 @@ static bool match_wanted(struct function_choice *choice, const struct function_n
 		struct wanted *item = &choice->wanted[i];
 		bool is_match = false;
 
-		if (!is_of_module(item, names))
+		if (!is_of_module(item->module, names->file))
 			continue;
 		for (size_t k = 0; k < names->n && !is_match; k++)
 			is_match =
@@ -308,6 +357,32 @@ static bool match_wanted(struct function_choice *choice, const struct function_n
 		is_any |= is_match;
 	}
 	return is_any;
+}
+
+/* The first one that the function is of; of the C library only where that is named. */
+static const struct function_rule *match_rules(struct function_choice *choice,
+					       const struct function_names *names)
+{
+	const struct function_rule *found = NULL;
+
+	for (size_t i = 0; i < choice->n_rules; i++) {
+		struct function_rule *rule = &choice->rules[i];
+		bool is_match = false;
+
+		if (!is_of_module(rule->module, names->file) || (names->is_system && !rule->module))
+			continue;
+		for (size_t k = 0; k < names->n && !is_match; k++)
+			is_match = regexec(&rule->regex, names->names[k], 0, NULL, 0) == 0 ||
+				   (names->pretty[k] &&
+				    regexec(&rule->regex, names->pretty[k], 0, NULL, 0) == 0);
+		rule->has_matched |= is_match;
+		if (is_match && !found)
+			found = rule;
+		if (!rule->has_matched && names->n)
+			nearest_name_offer(&rule->nearest,
+					   names->pretty[0] ? names->pretty[0] : names->names[0]);
+	}
+	return found;
 }
 
 bool function_choice_takes_file(const struct function_choice *choice, const char *file,
@@ -320,6 +395,9 @@ bool function_choice_takes_file(const struct function_choice *choice, const char
 	for (size_t i = 0; i < include->n; i++)
 		if (matches(&include->items[i], text_base_name(file)))
 			return true;
+	for (size_t i = 0; i < choice->n_rules; i++)
+		if (choice->rules[i].module && is_of_module(choice->rules[i].module, file))
+			return true;
 	return choice->n_wanted > 0;
 }
 
@@ -328,19 +406,24 @@ bool function_choice_needs_sources(const struct function_choice *choice)
 	return choice->expressions[MODULE_INCLUDE].n || choice->expressions[MODULE_EXCLUDE].n;
 }
 
-bool function_choice_takes(struct function_choice *choice, const struct function_names *names)
+bool function_choice_takes(struct function_choice *choice, const struct function_names *names,
+			   const struct function_rule **ret_rule)
 {
 	struct expressions *of = choice->expressions;
 	bool has_modules = of[MODULE_INCLUDE].n > 0;
+	bool is_rest = of[FUNCTION_INCLUDE].n == 0 && choice->n_wanted == 0 &&
+		       (choice->n_rules == 0 || has_modules);
 	bool is_in_module = match_module(&of[MODULE_INCLUDE], names);
 	bool is_wanted = match_wanted(choice, names);
 	bool is_included;
 
+	*ret_rule = match_rules(choice, names);
+	if (*ret_rule)
+		return true;
 	/* What nobody means does not count as a match either. */
 	if (has_modules ? !is_in_module : names->is_system && !is_wanted)
 		return false;
-	is_included = match_names(&of[FUNCTION_INCLUDE], names) || is_wanted ||
-		      (of[FUNCTION_INCLUDE].n == 0 && choice->n_wanted == 0);
+	is_included = match_names(&of[FUNCTION_INCLUDE], names) || is_wanted || is_rest;
 	return is_included && !match_names(&of[FUNCTION_EXCLUDE], names) &&
 	       !match_module(&of[MODULE_EXCLUDE], names);
 }
@@ -369,6 +452,35 @@ const char *function_choice_unmatched(const struct function_choice *choice, size
 		*ret_is_expression = false;
 		*ret_nearest = NULL;
 		return item->text;
+	}
+	return NULL;
+}
+
+/* Is it the first of its set, and has none of that matched? */
+static bool is_set_unmatched(const struct function_choice *choice, size_t first)
+{
+	const char *set = choice->rules[first].set;
+
+	for (size_t i = 0; i < choice->n_rules; i++) {
+		const struct function_rule *rule = &choice->rules[i];
+		if (rule->set && strcmp(rule->set, set) == 0 && (rule->has_matched || i < first))
+			return false;
+	}
+	return true;
+}
+
+const char *function_choice_unmatched_rule(const struct function_choice *choice, size_t *at,
+					   const char **ret_set, const char **ret_nearest)
+{
+	for (; *at < choice->n_rules; (*at)++) {
+		const struct function_rule *rule = &choice->rules[*at];
+
+		if (rule->has_matched || (rule->set && !is_set_unmatched(choice, *at)))
+			continue;
+		(*at)++;
+		*ret_set = rule->set;
+		*ret_nearest = rule->nearest.name[0] ? rule->nearest.name : NULL;
+		return rule->text;
 	}
 	return NULL;
 }

@@ -52,6 +52,15 @@ int function_choice_add_file(struct function_choice *choice, const char *path,
 int function_choice_add_collection(struct function_choice *choice, const char *name,
 				   char ret_message[static FUNCTION_MESSAGE_BYTES]);
 
+/*
+ * Add a function of an allocator (rules.h), or those of a set that comes with memsight. They are
+ * meant whatever the rest of the choice is, and none but they where nothing else is chosen.
+ */
+int function_choice_add_rule(struct function_choice *choice, const char *text,
+			     char ret_message[static FUNCTION_MESSAGE_BYTES]);
+int function_choice_add_allocator(struct function_choice *choice, const char *name,
+				  char ret_message[static FUNCTION_MESSAGE_BYTES]);
+
 /* What one function is called. */
 struct function_names {
 	const char *const *names; /* of its symbols */
@@ -69,8 +78,20 @@ bool function_choice_takes_file(const struct function_choice *choice, const char
 /* Do source files matter to it? */
 bool function_choice_needs_sources(const struct function_choice *choice);
 
-/* Is the function meant? Notes what has matched, for the two below. */
-bool function_choice_takes(struct function_choice *choice, const struct function_names *names);
+/*
+ * Is the function meant? *ret_rule is what its arguments are, if it is an allocator's, or NULL; it
+ * is the choice's. Notes what has matched, for those below.
+ */
+struct function_rule;
+bool function_choice_takes(struct function_choice *choice, const struct function_names *names,
+			   const struct function_rule **ret_rule);
+
+/*
+ * The text of a rule that has matched nothing, from *at on; NULL: none is left. *ret_set is the set
+ * of which no rule has matched, and is told once; else NULL. The nearest name as below.
+ */
+const char *function_choice_unmatched_rule(const struct function_choice *choice, size_t *at,
+					   const char **ret_set, const char **ret_nearest);
 
 /*
  * An expression for functions, or line of a list, that has matched no function of all that were

@@ -9,3 +9,7 @@ struct function_collection {
 
 extern const struct function_collection function_collections[];
 extern const size_t n_function_collections;
+
+/* Those of allocators/: lines as --alloc-function has them. */
+extern const struct function_collection function_allocators[];
+extern const size_t n_function_allocators;

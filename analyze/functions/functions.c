@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/functions/rules.h"
 #include "analyze/symbols/objects.h"
 #include "analyze/symbols/symbols.h"
 #include "common/array.h"
@@ -294,6 +295,7 @@ struct look {
 	struct units units;
 	struct code_function *functions; /* one for each place that has symbols */
 	size_t *first; /* its first symbol; one more behind the last */
+	const struct function_rule **rules; /* of those that are an allocator's, else NULL */
 	size_t n;
 	struct probes probes;
 };
@@ -305,6 +307,7 @@ static void finish_look(struct look *look)
 	free(look->functions);
 	free(look->first);
 	probes_finish(&look->probes);
+	free(look->rules);
 }
 #define auto_look __attribute__((cleanup(finish_look)))
 
@@ -315,7 +318,8 @@ static int group(struct look *look)
 
 	look->functions = calloc(symbols->n + 1, sizeof(*look->functions));
 	look->first = calloc(symbols->n + 1, sizeof(*look->first));
-	if (!look->functions || !look->first)
+	look->rules = calloc(symbols->n + 1, sizeof(*look->rules));
+	if (!look->functions || !look->first || !look->rules)
 		return -ENOMEM;
 	for (size_t i = 0; i < symbols->n; i++) {
 		const struct symbol *symbol = &symbols->items[i];
@@ -352,7 +356,7 @@ static bool takes(const struct look *look, size_t i, const char **names, const c
 		pretty[k] = look->symbols.items[first + k].pretty;
 	}
 	look->found->n_all++;
-	return function_choice_takes(look->choice, &of);
+	return function_choice_takes(look->choice, &of, &look->rules[i]);
 }
 
 static void forbid(const struct look *look, size_t i)
@@ -378,6 +382,7 @@ static void finish_found(struct found_function *item)
 		free(item->probe->name);
 	}
 	free(item->probe);
+	free(item->allocator);
 	free(item->name);
 	free(item->module);
 }
@@ -407,6 +412,14 @@ static int add_found(const struct look *look, size_t i)
 		.code = *function,
 	};
 
+	if (look->rules[i]) {
+		item.allocator = strdup(look->rules[i]->allocator);
+		item.rule = look->rules[i]->plan;
+		if (!item.allocator) {
+			finish_found(&item);
+			return -ENOMEM;
+		}
+	}
 	return keep_found(found, &item);
 }
 
@@ -567,7 +580,8 @@ static int add_all(struct look *look, const struct functions_wish *wish, const b
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < look->n; i++) {
-		if (!is_taken[i] || look->functions[i].n_instructions < wish->min_instructions)
+		if (!is_taken[i] ||
+		    (look->functions[i].n_instructions < wish->min_instructions && !look->rules[i]))
 			continue;
 		forbid(look, i);
 		r = add_found(look, i);

@@ -9,6 +9,7 @@
 #include "analyze/functions/choice.h"
 #include "analyze/functions/code-scan.h"
 #include "analyze/functions/probes.h"
+#include "schemas/functions-plan.h"
 
 struct found_function {
 	char *name; /* demangled; of a probe: provider:name */
@@ -16,6 +17,8 @@ struct found_function {
 	const char *file;
 	struct code_function code;
 	struct probe *probe; /* NULL: a function; code has where its nop, or a branch to it, is */
+	char *allocator; /* whose function it is; NULL: it is to be a region */
+	struct plan_rule rule; /* of that */
 };
 
 struct found_functions {

@@ -21,7 +21,8 @@ static bool plan_one(struct found_function *found, struct plan_function *ret_fun
 	uint64_t jump_bytes = code->way == CODE_WAY_SHORT_JUMP ? PLAN_SHORT_BYTES : PLAN_JUMP_BYTES;
 	struct plan_function function = {
 		.address = code->start + code->at,
-		.name_id = text_name_id(found->name),
+		.name_id = text_name_id(found->allocator ? found->allocator : found->name),
+		.rule = found->rule,
 		.n_moved = code->n_moved_bytes,
 		.n_before = code->n_moved_bytes > jump_bytes ? code->n_moved_bytes
 							     : (uint8_t)jump_bytes,
@@ -82,7 +83,9 @@ static void fill(struct found_functions *found, struct functions_plan *plan, str
 			begin_file(&parts->files[head->n_files++], item->file, (uint32_t)plan->n);
 		if (plan->n == PLAN_MAX_FUNCTIONS || !plan_one(item, &parts->functions[plan->n]))
 			continue;
-		plan->names[plan->n++] = item->probe ? item->probe->provider : item->name;
+		plan->names[plan->n++] = item->probe	   ? item->probe->provider
+					 : item->allocator ? item->allocator
+							   : item->name;
 		parts->files[head->n_files - 1].n++;
 	}
 	head->n_functions = (uint32_t)plan->n;

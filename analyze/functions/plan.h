@@ -8,7 +8,7 @@ struct found_functions;
 struct functions_plan {
 	int fd; /* the sealed file; 0: none */
 	size_t n_bytes;
-	const char **names; /* of its functions: those of the found ones */
+	const char **names; /* of its functions: as the found ones have them, or of allocators */
 	size_t n;
 };
 

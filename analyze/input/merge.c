@@ -270,6 +270,22 @@ static int append_move(struct merge *merge, struct stream *stream, const struct 
 	return append(stream, allocation);
 }
 
+/* A block of an own allocator that takes the place of another one: that ends, and it begins. */
+static int append_replaced(struct stream *stream, const struct trace_event *event,
+			   uint64_t start_ticks, struct merge_event *born)
+{
+	struct merge_event end = *born;
+
+	born->flags |= MERGE_IS_ALLOCATION;
+	end.call = TRACE_CALL_BLOCK_END;
+	end.flags |= MERGE_IS_END;
+	end.time = (int64_t)(event->begin_ticks - start_ticks);
+	end.address = event->old_size;
+	int r = append(stream, &end);
+
+	return r < 0 ? r : append(stream, born);
+}
+
 /* Field by field: a copy of what was just written in parts waits for the parts. */
 static void fill(struct merge_event *out, const struct trace_event *event, uint64_t start_ticks)
 {
@@ -294,6 +310,8 @@ static int enqueue_rare(struct merge *merge, struct stream *stream, const struct
 		return append_move(merge, stream, event, start_ticks, &out);
 	if (event->op == TRACE_OP_NOTE)
 		out.link = event->old_address;
+	if (event->op == TRACE_OP_NOTE && event->call == TRACE_CALL_BLOCK && event->old_size)
+		return append_replaced(stream, event, start_ticks, &out);
 	if (event->op == TRACE_OP_BREAK) {
 		bool has_grown = event->address > event->old_address;
 

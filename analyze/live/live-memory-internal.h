@@ -70,6 +70,7 @@ struct memory_thread {
 	struct owner_block freed; /* by its last event; id 0: it freed none */
 	struct memory_move moves[MEMORY_MOVES];
 	unsigned next_move;
+	uint32_t moved_pool; /* of the block whose place the next one of a pool takes; 0: none */
 	int64_t last_ns; /* of its last event */
 	uint64_t seen[MEMORY_SEEN]; /* where maps begin that its next block may lie in; 0: none */
 	unsigned next_seen;

@@ -22,6 +22,8 @@ PACKAGES = {
     "cairo": "libcairo2-dev",
     "libmicrohttpd": "libmicrohttpd-dev",
     "ncursesw": "libncurses-dev",
+    "apr-1": "libapr1-dev",
+    "glib-2.0": "libglib2.0-dev",
     "threads": "libc6-dev",
     "m": "libc6-dev",
 }

@@ -1,6 +1,7 @@
 #include "tracealloc/functions/functions.h"
 
 #include "schemas/functions-plan.h"
+#include "tracealloc/functions/allocators.h"
 #include "tracealloc/hooks/hook.h"
 #include "tracealloc/ring/clock.h"
 #include "tracealloc/stack/thunk.h"
@@ -174,23 +175,66 @@ static __attribute__((noinline)) uint32_t find_thunk(const struct ta_hook *hook,
 	return 0;
 }
 
+static ta_always_inline uint32_t thunk_for(const struct ta_hook *hook, struct ta_function *function,
+					   uintptr_t to)
+{
+	uint32_t number = atomic_load_explicit(&function->last, memory_order_relaxed);
+
+	return ta_likely(ta_thunk_data[number].to == to) ? number : find_thunk(hook, function, to);
+}
+
 /* ---- Entering and leaving ---- */
+
+/* The function whose return this is has ended by jumping to another one. Where that goes on. */
+static ta_always_inline uintptr_t end_before(const struct ta_hook *hook, const uintptr_t *slot)
+{
+	const struct ta_thunk_data *data = ta_thunk_data_of(*slot);
+
+	if (!data->function->rule)
+		write_call(hook, TRACE_CALL_FUNCTION_LEAVE, (uintptr_t)slot,
+			   data->function->name_id);
+	return data->to;
+}
+
+static __attribute__((noinline)) void enter_allocator(struct ta_function *function, uintptr_t *slot)
+{
+	uintptr_t to = *slot;
+	struct ta_hook hook;
+	uint32_t number = 0;
+
+	if (!ta_hook_enter_kept(&hook, slot - 1, RING_EVENTS_HEAP))
+		return;
+	if (ta_allocator_enter(&hook, function, slot)) {
+		if (ta_thunk_is(to))
+			to = end_before(&hook, slot);
+		number = thunk_for(&hook, function, to);
+		if (number) {
+			to = ta_thunk_address(number);
+			ta_allocator_wait(&hook, function, slot, to);
+		}
+	}
+	ta_hook_leave(&hook);
+	*slot = to;
+}
 
 static ta_always_inline void enter(struct ta_function *function, uintptr_t *slot)
 {
-	uint32_t number = atomic_load_explicit(&function->last, memory_order_relaxed);
 	uintptr_t to = *slot;
 	struct ta_hook hook;
+	uint32_t number;
 
+	if (ta_unlikely(function->rule != NULL)) {
+		enter_allocator(function, slot);
+		return;
+	}
+	/* What an allocator's function jumps to hands out its block. */
+	if (ta_unlikely(ta_thunk_is(to)) && ta_thunk_data_of(to)->function->rule)
+		return;
 	if (!ta_hook_enter_kept(&hook, slot - 1, RING_EVENTS_REGIONS))
 		return;
-	if (ta_unlikely(ta_thunk_is(to))) {
-		write_call(&hook, TRACE_CALL_FUNCTION_LEAVE, (uintptr_t)slot,
-			   ta_thunk_data_of(to)->function->name_id);
-		to = ta_thunk_data_of(to)->to;
-	}
-	if (ta_unlikely(ta_thunk_data[number].to != to))
-		number = find_thunk(&hook, function, to);
+	if (ta_unlikely(ta_thunk_is(to)))
+		to = end_before(&hook, slot);
+	number = thunk_for(&hook, function, to);
 	if (ta_likely(number) &&
 	    write_call(&hook, TRACE_CALL_FUNCTION_ENTER, (uintptr_t)slot, function->name_id))
 		to = ta_thunk_address(number);
@@ -203,6 +247,10 @@ static ta_always_inline void leave(uintptr_t *slot)
 {
 	struct ta_hook hook;
 
+	if (ta_unlikely(ta_thunk_data_of(*slot)->function->rule != NULL)) {
+		ta_allocator_leave(slot);
+		return;
+	}
 	if (!ta_hook_enter_kept(&hook, slot - 1, RING_EVENTS_REGIONS))
 		return;
 	write_call(&hook, TRACE_CALL_FUNCTION_LEAVE, (uintptr_t)slot,
@@ -217,6 +265,12 @@ static ta_always_inline bool is_quick(uint32_t state)
 		(state & ~TA_PAUSES) == ta_tls.known && !ta_tls.guard &&
 		atomic_load_explicit(&ta_tls.thread->chunk->reserved, memory_order_relaxed) <=
 			TA_CHUNK_OUTER_LIMIT - QUICK_BYTES);
+}
+
+/* May it write more than QUICK_BYTES? */
+static ta_always_inline bool is_long(const struct ta_function *function)
+{
+	return ta_unlikely(function->rule != NULL) && function->rule->next;
 }
 
 struct vector_state {
@@ -292,7 +346,7 @@ void ta_function_enter(struct ta_function *function, uintptr_t *slot)
 {
 	uint32_t state = atomic_load_explicit(&ta_state.word, memory_order_relaxed);
 
-	if (is_quick(state))
+	if (is_quick(state) && !is_long(function))
 		enter(function, slot);
 	else if (state != TA_OFF)
 		enter_slow(function, slot);
@@ -302,7 +356,7 @@ void ta_function_leave(uintptr_t *slot)
 {
 	uint32_t state = atomic_load_explicit(&ta_state.word, memory_order_relaxed);
 
-	if (is_quick(state))
+	if (is_quick(state) && !ta_thunk_data_of(*slot)->function->rule)
 		leave(slot);
 	else if (state != TA_OFF)
 		leave_slow(slot);
@@ -315,7 +369,7 @@ void ta_function_measure(void)
 
 void ta_function_end_tail(uintptr_t *slot)
 {
-	if (ta_likely(!ta_thunk_is(*slot)))
+	if (ta_likely(!ta_thunk_is(*slot)) || ta_thunk_data_of(*slot)->function->rule)
 		return;
 	leave(slot);
 	*slot = ta_thunk_data_of(*slot)->to;

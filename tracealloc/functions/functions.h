@@ -12,10 +12,12 @@
 #include <stdint.h>
 
 struct plan_function;
+struct plan_rule;
 
 /* A function, or a probe, of the plan, of this image. */
 struct ta_function {
 	uint64_t name_id;
+	const struct plan_rule *rule; /* of an allocator's function; NULL: it is a region */
 	_Atomic uint32_t last; /* its thunk of the last call */
 	uint32_t entry; /* offset of the code that its jump leads to, in its file's; 0: none */
 	const struct plan_function *planned;

@@ -143,6 +143,7 @@ static bool fill_area(struct ta_place *place, const struct plan_file *file)
 		functions[i].name_id = planned[i].name_id;
 		functions[i].planned = &planned[i];
 		functions[i].bias = place->bias;
+		functions[i].rule = planned[i].rule.is_rule ? &planned[i].rule : NULL;
 		functions[i].entry = 0;
 		if (!is_as_planned(place, &planned[i]) || !fill_slot(place, i, place->area + at))
 			continue;

@@ -391,7 +391,12 @@ int memory_pool_block(struct memory *memory, const struct pool_block *born)
 		pools->losses.n_picked++;
 		return 0;
 	}
-	int r = pool_of(pools, thread->image, born, &slot.pool);
+	int r = 0;
+
+	if (born->is_moved && !born->pool)
+		slot.pool = thread->moved_pool;
+	if (!slot.pool)
+		r = pool_of(pools, thread->image, born, &slot.pool);
 	if (r == 0)
 		r = tally_site(memory->tally, born->stack_id, &block.site);
 	int level = r < 0 ? r : find_level(memory, thread->image, born, &slot);
@@ -424,12 +429,17 @@ int memory_pool_block_end(struct memory *memory, const struct pool_block *end)
 
 	if (!thread)
 		return -ENOMEM;
-	const struct ending ending = { MEMORY_FREED, end->time_ns, thread->row, end->call };
+	const struct ending ending = { end->is_moved ? MEMORY_REALLOCATED : MEMORY_FREED,
+				       end->time_ns, thread->row, end->call };
+	thread->moved_pool = 0;
 	for (unsigned i = POOLS_LEVELS; i-- > 0;) {
 		const struct heap *heap = &thread->image->inner[i];
-		if (heap->n_blocks > 0 && heap_find(heap, end->address, &block) &&
-		    block.address == end->address)
-			return end_block(memory, thread->image, i, &block, &ending);
+		if (heap->n_blocks == 0 || !heap_find(heap, end->address, &block) ||
+		    block.address != end->address)
+			continue;
+		if (end->is_moved && block.id > thread->image->first_id)
+			thread->moved_pool = memory->pools->slots[block.previous_id].pool;
+		return end_block(memory, thread->image, i, &block, &ending);
 	}
 	if (!memory->is_picked && !memory->was_withheld && !thread->image->was_withheld &&
 	    !memory->pools->losses.n_known)
@@ -451,7 +461,7 @@ int memory_pool_reset(struct memory *memory, const struct pool_block *reset)
 
 	if (!number)
 		return 0; /* it had no block yet */
-	pools->pools[number - 1].n_resets++;
+	pools->pools[number - 1].n_resets += pools->pools[number - 1].first != 0;
 	while (r == 0 && pools->pools[number - 1].first) {
 		const struct slot slot = pools->slots[pools->pools[number - 1].first];
 		struct heap_block block;

@@ -49,6 +49,7 @@ struct pool_block {
 	uint64_t pool;
 	uint64_t weighted; /* bytes that it stands for; up to size: itself */
 	uint8_t call; /* enum trace_call: what says so */
+	bool is_moved; /* one takes the place of the other, and is of the same pool */
 };
 
 /* 0 or a negative errno. What does not fit is counted. */

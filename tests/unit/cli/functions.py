@@ -153,6 +153,21 @@ def check_refusals(folder):
             (1, ("--function-list", "/dev/null"), "names no function"),
             (1, ("--function-list", binary), "a byte of 0"),
             (1, ("--function-exclude", "."), "is chosen"),
+            (2, ("--alloc-function", "solve_matrix"), "no ':' with what the arguments are"),
+            (2, ("--alloc-function", "solve_(:size=arg1"), "(at character 1)"),
+            (2, ("--alloc-function", "a:size=arg13"), "a size is argN, intN, argN*argM, or a number"
+             " of bytes (at character 8)"),
+            (2, ("--alloc-function", "a:size=arg1,bytes=arg2"), "no key: size, count, ptr, old,"
+             " free, next, pool, create, reset, destroy, name (at character 13)"),
+            (2, ("--alloc-function", "a:size=arg1,ptr=arg2"), "is ret, or *argN (at character 17)"),
+            (2, ("--alloc-function", "a:free=ret"), "one of arg1 to arg12, int1 to int12"),
+            (2, ("--alloc-function", "a:ret=ptr"), "a block needs its size= (at character 3)"),
+            (2, ("--alloc-function", "a:pool=arg1"), "one of size, free, create, reset, destroy"),
+            (2, ("--alloc-function", "a:size=0"), "no number of bytes"),
+            (2, ("--alloc-function", ":size=arg1"), "for names is empty"),
+            (1, ("--alloc-function", "slove_matrix:size=arg1"), "is solve_matrix meant?"),
+            (1, ("--alloc-function", "solve_:size=arg1"), "no function matches"),
+            (2, ("--allocators", "arp"), "apr, glib"),
             (1, ("--module-include", r"^libc\.", "--function-include", "^pthread_mutex_lock$"),
              "must not be instrumented")):
         outcome = dry_run(*options)

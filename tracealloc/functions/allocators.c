@@ -1,0 +1,236 @@
+#include "tracealloc/functions/allocators.h"
+
+#include "schemas/functions-plan.h"
+#include "tracealloc/functions/functions.h"
+#include "tracealloc/plugin/note.h"
+#include "tracealloc/stack/thunk.h"
+
+#if defined(__x86_64__)
+#define MAX_BYTES   (UINT64_C(1) << 47)
+#define NEAR_BYTES  65536u /* calls on a stack that is not the thread's are as near as this */
+#define MOST_CHAINS (UINT32_C(1) << 20) /* blocks of a list that are freed at once */
+
+/* From the slot, in words: where the stub at the entry has kept the first six arguments. */
+#define KEPT_ARGUMENTS "\0\xfa\xfb\xfc\xfd\xf9\xf8"
+#define KEPT_RESULT    (-1)
+#define KEPT_FRAME     (-10) /* rbp, by the stub at the return */
+
+static uint64_t argument(const uintptr_t *slot, uint8_t place)
+{
+	unsigned n = place & PLAN_PLACE_NUMBER;
+	int at = n <= 6 ? (int8_t)KEPT_ARGUMENTS[n] : (int)n - 6;
+
+	return place & PLAN_PLACE_INT ? (uint32_t)slot[at] : slot[at];
+}
+
+static uint64_t argument_or_none(const uintptr_t *slot, uint8_t place)
+{
+	return place ? argument(slot, place) : 0;
+}
+
+/* 0: it is none. */
+static uint64_t size_of(const uintptr_t *slot, const struct plan_rule *rule)
+{
+	uint64_t size = rule->bytes ? rule->bytes : argument_or_none(slot, rule->size);
+	uint64_t count = rule->count ? argument(slot, rule->count) : 1;
+
+	return __builtin_mul_overflow(size, count, &size) || size > MAX_BYTES ? 0 : size;
+}
+
+/* ---- Calls under way ---- */
+
+/* The stack grows down: is a call whose return address lies there still running? */
+static bool is_running(const struct ta_thread *thread, const struct ta_alloc_call *call,
+		       uintptr_t slot)
+{
+	bool is_own = call->slot >= thread->stack_start && call->slot < thread->stack_end &&
+		      slot >= thread->stack_start;
+
+	if (call->slot < slot)
+		return false;
+	/* Of another stack nothing is read: it may be gone. */
+	return is_own ? *(const uintptr_t *)call->slot == call->thunk
+		      : call->slot - slot < NEAR_BYTES;
+}
+
+/* Of another stack than that of a call at this slot. */
+static bool is_elsewhere(const struct ta_thread *thread, const struct ta_alloc_call *call,
+			 uintptr_t slot)
+{
+	bool has_call = call->slot >= thread->stack_start && call->slot < thread->stack_end;
+	bool has_slot = slot >= thread->stack_start && slot < thread->stack_end;
+	uintptr_t distance = call->slot > slot ? call->slot - slot : slot - call->slot;
+
+	return has_call != has_slot || (!has_call && distance >= NEAR_BYTES);
+}
+
+static bool is_within_call(struct ta_thread *thread, uintptr_t slot)
+{
+	while (thread->n_calls > 0) {
+		const struct ta_alloc_call *last = &thread->calls[thread->n_calls - 1];
+
+		if (is_elsewhere(thread, last, slot))
+			return false;
+		if (is_running(thread, last, slot))
+			return true;
+		thread->n_calls--;
+	}
+	return false;
+}
+
+void ta_allocator_wait(const struct ta_hook *hook, const struct ta_function *function,
+		       uintptr_t *slot, uintptr_t thunk)
+{
+	const struct plan_rule *rule = function->rule;
+	struct ta_thread *thread = hook->thread;
+
+	/* So many stacks are inside an allocator at once: the oldest call has no block. */
+	if (thread->n_calls == TA_ALLOC_CALLS) {
+		for (unsigned i = 1; i < TA_ALLOC_CALLS; i++)
+			thread->calls[i - 1] = thread->calls[i];
+		thread->n_calls--;
+		atomic_fetch_add_explicit(&ta_image.process->n_calls_unseen, 1,
+					  memory_order_relaxed);
+	}
+	thread->calls[thread->n_calls] = (struct ta_alloc_call){
+		.slot = (uintptr_t)slot,
+		.thunk = thunk,
+		.size = size_of(slot, rule),
+		.pool = argument_or_none(slot, rule->pool),
+		.old = argument_or_none(slot, rule->old),
+		.out = argument_or_none(
+			slot, (uint8_t)((rule->pointer | rule->create) & ~PLAN_PLACE_RESULT)),
+		.begin_ticks = ta_ticks_begin(),
+	};
+	ta_compiler_barrier();
+	thread->n_calls++;
+}
+
+/* ---- Entering ---- */
+
+static void note_end(const struct ta_hook *hook, enum trace_call call, uint64_t address,
+		     uint64_t name)
+{
+	struct ring_record *record = ta_record_reserve(hook->thread, hook->bits, sizeof(*record));
+
+	if (record)
+		ta_record_fill(record, ta_hook_head(hook, TRACE_OP_NOTE, call, 1), ta_ticks_begin(),
+			       address, name);
+}
+
+/* A list of blocks, each of which has the address of the next one at an offset. */
+static void note_chain(const struct ta_hook *hook, uint64_t block, uint64_t offset)
+{
+	for (uint32_t i = 0; block && i < MOST_CHAINS; i++) {
+		note_end(hook, TRACE_CALL_BLOCK_END, block, 0);
+		block = *(const uintptr_t *)(block + offset);
+	}
+}
+
+bool ta_allocator_enter(const struct ta_hook *hook, const struct ta_function *function,
+			const uintptr_t *slot)
+{
+	const struct plan_rule *rule = function->rule;
+
+	if (hook->bits || is_within_call(hook->thread, (uintptr_t)slot))
+		return false;
+	uint64_t freed = argument_or_none(slot, rule->free);
+	if (freed && rule->next)
+		note_chain(hook, freed, argument(slot, rule->next));
+	else if (freed)
+		note_end(hook, TRACE_CALL_BLOCK_END, freed, 0);
+	if (rule->reset)
+		note_end(hook, TRACE_CALL_POOL_RESET, argument(slot, rule->reset),
+			 function->name_id);
+	return rule->pointer || rule->create;
+}
+
+/* ---- Leaving ---- */
+
+static bool take_call(struct ta_thread *thread, uintptr_t slot, struct ta_alloc_call *ret_call)
+{
+	for (uint32_t i = thread ? thread->n_calls : 0; i-- > 0;) {
+		if (thread->calls[i].slot != slot)
+			continue;
+		*ret_call = thread->calls[i];
+		thread->n_calls = i;
+		return true;
+	}
+	return false;
+}
+
+/* What a function hands out where it returns 0, or its result. */
+static uint64_t handed_out(const struct ta_alloc_call *call, uint8_t place, uint64_t result)
+{
+	if (!place || place == PLAN_PLACE_RESULT)
+		return place ? result : 0;
+	return call->out && (int32_t)result == 0 ? *(const uintptr_t *)call->out : 0;
+}
+
+static void note_results(struct ta_hook *hook, const struct ta_function *function,
+			 const struct ta_alloc_call *call, uint64_t result)
+{
+	const uintptr_t *frame = (const uintptr_t *)call->slot - 1;
+	uint64_t pool = handed_out(call, function->rule->create, result);
+	struct ta_note_block block = {
+		.address = handed_out(call, function->rule->pointer, result),
+		.size = call->size,
+		.pool = call->pool,
+		.name = function->name_id,
+		.old = call->old,
+		.begin_ticks = call->begin_ticks,
+	};
+
+	if (pool)
+		note_end(hook, TRACE_CALL_POOL_RESET, pool, function->name_id);
+	if (block.address && block.size) {
+		ta_hook_stack(hook, frame);
+		ta_note_block(hook, &block);
+	} else if (call->old && !call->size) {
+		note_end(hook, TRACE_CALL_BLOCK_END, call->old, 0);
+	}
+}
+
+static void finish_call(const struct ta_function *function, const struct ta_alloc_call *call,
+			uint64_t result)
+{
+	const uintptr_t *frame = (const uintptr_t *)call->slot - 1;
+	struct ta_hook hook;
+
+	if (ta_hook_enter(&hook, frame, RING_EVENTS_HEAP)) {
+		note_results(&hook, function, call, result);
+		ta_hook_leave(&hook);
+		return;
+	}
+	/* In a pause nothing is born, and all ends are recorded. */
+	if (!call->old || !handed_out(call, function->rule->pointer, result) ||
+	    !ta_hook_enter_kept(&hook, frame, RING_EVENTS_HEAP))
+		return;
+	note_end(&hook, TRACE_CALL_BLOCK_END, call->old, 0);
+	ta_hook_leave(&hook);
+}
+
+/*
+ * While the stack is walked the words at the slot are those of a frame: the caller's rbp, and where
+ * it goes on. The hook begins and ends within, for it goes by the second.
+ */
+void ta_allocator_leave(uintptr_t *slot)
+{
+	const struct ta_thunk_data *data = ta_thunk_data_of(*slot);
+	uintptr_t thunk = slot[0], result = slot[KEPT_RESULT];
+	struct ta_alloc_call call;
+
+	if (!take_call(ta_tls.thread, (uintptr_t)slot, &call)) {
+		atomic_fetch_add_explicit(&ta_image.process->n_calls_unseen, 1,
+					  memory_order_relaxed);
+		return;
+	}
+	slot[0] = data->to;
+	slot[KEPT_RESULT] = slot[KEPT_FRAME];
+	ta_compiler_barrier();
+	finish_call(data->function, &call, result);
+	ta_compiler_barrier();
+	slot[KEPT_RESULT] = result;
+	slot[0] = thunk;
+}
+#endif
