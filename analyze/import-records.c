@@ -8,6 +8,7 @@
 
 #include "common/cleanup.h"
 #include "common/shell-quote.h"
+#include "schemas/trace-control.h"
 #include "schemas/ring.h"
 #include "store/database.h"
 #include "trace/cut.h"
@@ -464,6 +465,16 @@ static int on_counter(struct import *import, const struct trace_record *record)
 		      (int64_t)counter->running_ns);
 }
 
+static int on_trips(struct import *import, const struct trace_record *record)
+{
+	const struct trace_trips *trips = (const struct trace_trips *)record;
+	int64_t text = trips->name_id ? texts_number(&import->texts, trips->name_id) : 0;
+
+	if (text < 0)
+		return (int)text;
+	return text ? regions_count(import->regions, (uint32_t)text, trips->n) : 0;
+}
+
 static const struct {
 	uint16_t type;
 	int (*handle)(struct import *import, const struct trace_record *record);
@@ -496,6 +507,7 @@ static const struct {
 	{ TRACE_RECORD_PROCESS_SAMPLE, on_process_sample },
 	{ TRACE_RECORD_EXIT, on_run_exit },
 	{ TRACE_RECORD_COUNTER, on_counter },
+	{ TRACE_RECORD_TRIPS, on_trips },
 	{ TRACE_RECORD_TEXT, import_text_record },
 	{ TRACE_RECORD_WINDOW, import_window_record },
 	{ TRACE_RECORD_OUTSIDE_MARK, import_mark_record },

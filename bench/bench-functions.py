@@ -44,6 +44,7 @@ def main():
         empty = [*record, "--function-include", "^f_empty$"]
         ways = {
             "memsight": [*empty, "--", plain],
+            "memsight, trips only": [*empty, "--trips-only", "--", plain],
             "memsight, not stored": [*empty, "--sink", "null", "--", plain],
             "-finstrument-functions, counted": [compiled(folder, "counted", "-DCOUNTED",
                                                          "-finstrument-functions")],

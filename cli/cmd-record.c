@@ -532,7 +532,8 @@ int cmd_record(const struct option_set *given)
 		return CMD_USAGE;
 	if (has_functions && (r = functions_choose(&all, &found, &plan)) != CMD_DONE)
 		return r;
-	functions = (struct run_functions){ plan.fd, plan.n_bytes, plan.names, plan.n };
+	functions = (struct run_functions){ plan.fd, plan.n_bytes, plan.names, plan.n,
+					    option_flag(&all, OPTION_TRIPS_ONLY) };
 	run.functions = has_functions ? &functions : NULL;
 	return record_run(&run, &all, &heimdallr);
 }

@@ -110,6 +110,11 @@ int functions_check(const struct option_set *options, bool *ret_is_chosen)
 					 option_row(ids[i])->name, is_alloc ? "heap" : "regions");
 		*ret_is_chosen = true;
 	}
+	const char *report = functions_report(options);
+	if (option_flag(options, OPTION_TRIPS_ONLY) &&
+	    (!report || strcmp(report, "--functions") != 0))
+		return cmd_usage("record: --trips-only counts calls of functions that are chosen, "
+				 "as by --function-include");
 	if (option_origin(options, OPTION_FUNCTIONS_FORMAT) > OPTION_FROM_DEFAULT)
 		return cmd_usage("record: --format is that of --functions-dry-run");
 	return CMD_DONE;

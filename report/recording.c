@@ -72,9 +72,11 @@ const char report_functions_sql[] =
 	" flat AS (SELECT name, sum(n_trips) AS n_trips, sum(n_left_open) AS n_left_open,"
 	OUTER("ns") OWN("ns") OUTER("time_ns") OWN("time_ns") OUTER("blocks") OUTER("bytes")
 	OWN("bytes") OUTER("faults") " count(*) AS n_paths"
-	" FROM region_total AS part LEFT JOIN outer USING (id) WHERE run_id = :run GROUP BY name),"
+	" FROM region_total AS part LEFT JOIN outer USING (id) WHERE run_id = :run GROUP BY name"
+	" UNION ALL SELECT name, n_trips, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,"
+	" NULL FROM function_trips WHERE run_id = :run),"
 	WHOLE REGION_COLUMNS " n_paths AS paths, name AS function"
-	" FROM whole, flat ORDER BY own_ns DESC, name LIMIT :limit";
+	" FROM whole, flat ORDER BY own_ns DESC, n_trips DESC, name LIMIT :limit";
 
 #define COST_LINE \
 	"SELECT printf('time and own: without the %.1f ns that memsight took for each call of a" \
@@ -85,7 +87,8 @@ const char report_functions_sql[] =
 const char report_regions_foot_sql[] = COST_LINE;
 const char report_functions_foot_sql[] =
 	COST_LINE " UNION ALL SELECT 'time and own: with what memsight took for each call, which"
-	" was not measured' WHERE NOT EXISTS (SELECT 1 FROM function_cost WHERE run_id = :run)";
+	" was not measured' WHERE NOT EXISTS (SELECT 1 FROM function_cost WHERE run_id = :run)"
+	" AND EXISTS (SELECT 1 FROM region_total WHERE run_id = :run)";
 
 /* A counter has what it grew by, another component its mean. */
 const char report_components_sql[] =

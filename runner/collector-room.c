@@ -7,8 +7,10 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "common/text.h"
 #include "runner/collector.h"
 #include "runner/trace-records-write.h"
+#include "schemas/trace-control.h"
 
 #define DISK_GUARD_DIVISOR 20 /* stops at one part in 20 free */
 #define RESERVE_BYTES	   (64u << 10) /* for what is written at the end */
@@ -286,6 +288,27 @@ void collector_tick_gap(struct collector *collector)
 
 /* ---- */
 
+/* Of functions that are only counted: what was called since the last look. */
+static void write_trips(struct collector *collector)
+{
+	const struct run_functions *functions = collector->options->functions;
+	struct trace_trips record = {
+		.head.type = TRACE_RECORD_TRIPS,
+		.ticks = collector->last_pair.ticks,
+	};
+
+	for (uint32_t i = 0; i < collector->pool->n_trips; i++) {
+		uint64_t n = atomic_load_explicit(&collector->pool->trips[i], memory_order_relaxed);
+
+		if (n == collector->n_trips[i])
+			continue;
+		record.name_id = text_name_id(functions->names[i]);
+		record.n = n - collector->n_trips[i];
+		collector->n_trips[i] = n;
+		trace_writer_record(collector->writer, &record, sizeof(record), NULL, 0);
+	}
+}
+
 int collector_commit(struct collector *collector)
 {
 	struct trace_commit commit;
@@ -298,6 +321,7 @@ int collector_commit(struct collector *collector)
 	/* Events of a segment are put in time by lines that end in it, and not by a guess. */
 	collector->last_pair = clock_pair_read(collector->clock);
 	store_clock(collector->writer, &collector->last_pair);
+	write_trips(collector);
 	commit = collector_commit_at(collector, drain_safe_ticks(&collector->drain));
 	err = trace_writer_commit(collector->writer, &commit, NULL);
 

@@ -133,6 +133,9 @@ int collector_init(struct collector *collector, const struct clock_pair *first_p
 	collector->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (collector->epoll_fd < 0)
 		return -errno;
+	collector->n_trips = calloc(collector->pool->n_trips + 1, sizeof(*collector->n_trips));
+	if (!collector->n_trips)
+		return -ENOMEM;
 	init_tracker(collector);
 	init_watches(collector);
 	collector_begin_picks(collector);
@@ -163,6 +166,8 @@ void collector_finish(struct collector *collector)
 	pmu_counters_close(&collector->counters);
 	images_finish(&collector->tracker.images);
 	collector->totals = live_totals_destroy(collector->totals);
+	free(collector->n_trips);
+	collector->n_trips = NULL;
 	if (collector->drain.pool)
 		drain_finish(&collector->drain);
 	net_finish(&collector->last.net);

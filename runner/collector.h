@@ -181,6 +181,7 @@ struct collector {
 	struct collector_dump dump;
 	struct collector_last last;
 	struct collector_picks picks;
+	uint64_t *n_trips; /* of functions that are only counted, as they are in the trace */
 	enum ring_clock clock;
 	struct clock_pair first_pair;
 	struct clock_pair last_pair;

@@ -38,6 +38,7 @@ struct run_functions {
 	size_t plan_bytes;
 	const char *const *names; /* of its functions */
 	size_t n;
+	bool trips_only; /* their calls are counted, and nothing else */
 };
 
 struct run_options {

@@ -89,6 +89,9 @@ int run_pool_make(struct run *run)
 		.clock = clock,
 		.extra_chunks = run->options->no_alloc ? 0 : POOL_EXTRA_CHUNKS,
 		.is_private = run->options->no_alloc,
+		.n_trips = run->options->functions && run->options->functions->trips_only
+				   ? (uint32_t)run->options->functions->n
+				   : 0,
 	};
 	int err;
 

@@ -251,7 +251,8 @@ struct ring_control {
 	_Atomic uint32_t sample_shift;
 	uint64_t sample_bytes;
 	uint32_t dump_signal; /* its number: a handler counts it in n_dump_signals; 0: none */
-	uint8_t reserved1[12];
+	uint32_t n_trips; /* functions of the plan whose calls are only counted; 0: none */
+	uint64_t trips_at; /* where in the pool: _Atomic uint64_t of each, before chunk 0 */
 	/* The collector's side, a cache line of its own. */
 	_Atomic uint64_t heartbeat; /* +1 for each round; still for long: nobody drains */
 	_Atomic uint32_t chunks_freed; /* futex word: +1 when chunks were freed */

@@ -1091,6 +1091,15 @@ CREATE TABLE function_cost (
     spread_ns  REAL NOT NULL     -- [ns] so near to that are half of those that were measured
 );
 
+-- Functions whose calls were only counted (`record --trips-only`), by all processes. *Which one is
+-- called most?*
+CREATE TABLE function_trips (
+    run_id  INTEGER NOT NULL, -- `run.id`
+    name    TEXT NOT NULL,    -- of the function
+    n_trips INTEGER NOT NULL, -- [trips] calls
+    PRIMARY KEY (run_id, name)
+) WITHOUT ROWID;
+
 -- Components of plug-ins (`record --load`). *What did it cost to ask?*
 CREATE TABLE component (
     run_id   INTEGER NOT NULL, -- `run.id`

@@ -29,6 +29,14 @@ struct trace_outside_mark {
 	uint32_t reserved;
 };
 
+/* A function was called, by all processes, since its record before (record --trips-only). */
+struct trace_trips {
+	struct trace_record head;
+	uint64_t ticks;
+	uint64_t name_id; /* as trace_text.id */
+	uint64_t n;
+};
+
 /*
  * NOTE events of the call TRACE_CALL_COMPONENT: size is the value, detail the text "NAME\tUNIT\t
  * KIND\tPLUG-IN" (KIND: counter, gauge or max), address enum trace_asked | ticks that asking took

@@ -287,8 +287,7 @@ enum trace_code_kind {
 	TRACE_CODE_FIXED, /* code that stays as it is for as long as it is mapped */
 	TRACE_CODE_DATA, /* snapshot of read-only data (GOT, switch tables) */
 	TRACE_CODE_CHANGING, /* code that may be written to: lines of what this reading found new */
-	/* struct trace_held, each with its ranges: what addresses were loaded from */
-	TRACE_CODE_HELD,
+	TRACE_CODE_HELD, /* struct trace_held, each with its ranges: what was loaded from them */
 };
 
 #define TRACE_CODE_PAGE_BYTES 4096u
@@ -398,6 +397,7 @@ enum trace_record_type {
 	TRACE_RECORD_COUNTER = 0x85,
 	TRACE_RECORD_WINDOW = 0x86, /* trace-control.h */
 	TRACE_RECORD_OUTSIDE_MARK = 0x87,
+	TRACE_RECORD_TRIPS = 0x88,
 };
 
 /*

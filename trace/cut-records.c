@@ -350,6 +350,7 @@ static int take_moment(struct taking *taking)
 		{ TRACE_RECORD_WRITES, offsetof(struct trace_writes, ticks) },
 		{ TRACE_RECORD_CONTENTS, offsetof(struct trace_contents, ticks) },
 		{ TRACE_RECORD_OUTSIDE_MARK, offsetof(struct trace_outside_mark, ticks) },
+		{ TRACE_RECORD_TRIPS, offsetof(struct trace_trips, ticks) },
 	};
 	uint64_t ticks = 0;
 
@@ -455,6 +456,7 @@ static const struct {
 	{ TRACE_RECORD_WRITES, take_moment },
 	{ TRACE_RECORD_CONTENTS, take_moment },
 	{ TRACE_RECORD_OUTSIDE_MARK, take_moment },
+	{ TRACE_RECORD_TRIPS, take_moment },
 	{ TRACE_RECORD_FACT, take_fact },
 	{ TRACE_RECORD_CLOCK, take_clock },
 	{ TRACE_RECORD_PROCESS_SAMPLE, take_process_sample },

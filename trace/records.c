@@ -66,6 +66,7 @@ static const struct trace_record_shape shapes[] = {
 	[TRACE_RECORD_WINDOW] = { SHAPE(trace_window), LENGTHS(1, LENGTH(trace_window, cause)) },
 	[TRACE_RECORD_OUTSIDE_MARK] = { SHAPE(trace_outside_mark),
 					LENGTHS(1, LENGTH(trace_outside_mark, text)) },
+	[TRACE_RECORD_TRIPS] = { SHAPE(trace_trips) },
 	[TRACE_RECORD_COUNTER] = { SHAPE(trace_counter), LENGTHS(2, LENGTH(trace_counter, name),
 								 LENGTH(trace_counter, unit)) },
 };

@@ -58,7 +58,9 @@ static bool is_sound(const struct ring_control *control, uint64_t pool_bytes, ui
 	       control->control_bytes >=
 		       ring_control_bytes(control->n_processes, control->n_chunks) &&
 	       control->control_bytes + (uint64_t)control->n_shared * RING_CHUNK_BYTES <=
-		       pool_bytes;
+		       pool_bytes &&
+	       control->trips_at <= control->control_bytes &&
+	       control->n_trips * sizeof(uint64_t) <= control->control_bytes - control->trips_at;
 }
 
 static void take_settings(struct ring_control *control)

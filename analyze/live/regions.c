@@ -91,6 +91,9 @@ struct regions {
 	struct stack *stacks; /* by number of the thread */
 	size_t n_stacks;
 	size_t n_stacks_allocated;
+	uint64_t *n_trips; /* by number of the text: functions whose calls are only counted */
+	size_t n_counted;
+	size_t n_counted_allocated;
 	struct durations inside; /* of calls of an empty function */
 	struct durations outside; /* between them */
 	struct rows *rows;
@@ -138,6 +141,7 @@ struct regions *regions_close(struct regions *regions)
 	free(regions->stacks);
 	free(regions->paths);
 	free(regions->opens);
+	free(regions->n_trips);
 	free(regions->inside.ns);
 	free(regions->outside.ns);
 	key_map_finish(&regions->by_thread);
@@ -538,6 +542,28 @@ int regions_leave(struct regions *regions, uint32_t thread, uint32_t text, uint6
 	return r;
 }
 
+int regions_count(struct regions *regions, uint32_t text, uint64_t n)
+{
+	while (regions->n_counted <= text) {
+		if (grow_array(&regions->n_trips, regions->n_counted, &regions->n_counted_allocated,
+			       sizeof(*regions->n_trips)) < 0)
+			return -ENOMEM;
+		regions->n_trips[regions->n_counted++] = 0;
+	}
+	regions->n_trips[text] += n;
+	return 0;
+}
+
+static int write_count(const struct regions *regions, uint32_t text)
+{
+	if (regions->n_trips[text] == 0)
+		return 0;
+	return db_run(regions->db,
+		      "INSERT INTO function_trips(run_id, name, n_trips) VALUES(?1, ?2, ?3)", "ntn",
+		      regions->run_id, texts_get(regions->texts, text),
+		      (int64_t)regions->n_trips[text]);
+}
+
 /* ---- What we take for a call ---- */
 
 /* A bound for damaged traces, and for many processes. */
@@ -662,5 +688,7 @@ int regions_finish(struct regions *regions, int64_t end_ns)
 	}
 	for (size_t i = 0; i < regions->n_paths && r == 0; i++)
 		r = write_path(regions, i, &cost);
+	for (uint32_t text = 1; text < regions->n_counted && r == 0; text++)
+		r = write_count(regions, text);
 	return r < 0 ? r : rows_flush(regions->rows);
 }

@@ -65,6 +65,9 @@ int regions_enter(struct regions *regions, uint32_t thread, uint32_t text, uint6
 int regions_leave(struct regions *regions, uint32_t thread, uint32_t text, uint64_t slot,
 		  int64_t time_ns);
 
+/* A function was called so often more, by whichever threads: nothing else is known of that. */
+int regions_count(struct regions *regions, uint32_t text, uint64_t n);
+
 /*
  * A thread calls an empty function, or (is_end) comes back: what that takes is ours. It is taken
  * off the times of paths, for each call what lies within it, and the rest of what has called it.

@@ -260,6 +260,7 @@ static const struct rule {
 	{ "site_write", "kind", KEEP },
 	{ "region", "name", "pseudonym('region', value)" },
 	{ "region_total", "name", "pseudonym('region', value)" },
+	{ "function_trips", "name", "pseudonym('region', value)" },
 	{ "mark", "name", "pseudonym('mark', value)" },
 	{ "component", "name", KEEP },
 	{ "component", "unit", KEEP },

@@ -60,6 +60,13 @@ static int bind_memory(void *base, size_t bytes, const struct pool_config *confi
 	return -errno;
 }
 
+/* Between the states of chunks and the first chunk. */
+static size_t trips_bytes(uint32_t n)
+{
+	return (n * sizeof(uint64_t) + RING_LARGEST_PAGE_BYTES - 1) / RING_LARGEST_PAGE_BYTES *
+	       RING_LARGEST_PAGE_BYTES;
+}
+
 static void fill_control(const struct pool *pool, const struct pool_config *config,
 			 size_t control_bytes)
 {
@@ -79,6 +86,8 @@ static void fill_control(const struct pool *pool, const struct pool_config *conf
 	control->min_bytes = config->min_bytes;
 	control->sample_bytes = config->sample_bytes;
 	control->ticks_per_ms = config->ticks_per_ms;
+	control->n_trips = config->n_trips;
+	control->trips_at = control_bytes - trips_bytes(config->n_trips);
 	control->magic = RING_MAGIC;
 }
 
@@ -98,7 +107,8 @@ int pool_init(struct pool *ret_pool, const struct pool_config *config)
 	if (pool.n_chunks > RING_MAX_CHUNKS)
 		pool.n_chunks = RING_MAX_CHUNKS;
 
-	size_t control_bytes = ring_control_bytes(pool.n_processes, pool.n_chunks);
+	size_t trips_at = ring_control_bytes(pool.n_processes, pool.n_chunks);
+	size_t control_bytes = trips_at + trips_bytes(config->n_trips);
 	auto_close int fd = -1;
 	int err;
 
@@ -126,6 +136,8 @@ int pool_init(struct pool *ret_pool, const struct pool_config *config)
 	fill_control(&pool, config, control_bytes);
 	pool.chunk_states = ring_chunk_states(pool.control);
 	pool.forks = ring_forks(pool.control);
+	pool.trips = (const _Atomic uint64_t *)(base + trips_at);
+	pool.n_trips = config->n_trips;
 	pool.fd = steal_fd(&fd);
 	*ret_pool = pool;
 	return 0;

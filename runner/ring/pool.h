@@ -32,6 +32,7 @@ struct pool_config {
 	const char *dir; /* of a file for it, on persistent memory; NULL: a memfd */
 	int mode; /* mbind's, with its nodes: RECORDING_MAX_NODES bits; 0: any memory */
 	const uint64_t *nodes;
+	uint32_t n_trips; /* functions whose calls are only counted */
 	bool is_private; /* for a recording without programs that attach: no file descriptor */
 };
 
@@ -41,6 +42,8 @@ struct pool {
 	struct ring_process *processes;
 	_Atomic uint32_t *chunk_states;
 	_Atomic uint64_t *forks; /* RING_MAX_FORKS */
+	const _Atomic uint64_t *trips; /* of n_trips functions of the plan */
+	uint32_t n_trips; /* programs can write to those of ring_control */
 	struct ring_chunk *chunks;
 	size_t bytes; /* of the mapping */
 	uint32_t n_processes;

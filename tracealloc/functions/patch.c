@@ -18,6 +18,7 @@
 #define FIXED_NO_REPLACE 0x100000 /* MAP_FIXED_NOREPLACE, Linux 4.17; before: a mere wish */
 #define AREA_HEAD_BYTES	 16u /* the addresses of the stubs of functions and of probes */
 #define SLOT_HEAD_BYTES	 14u /* the function's address, a call of the stub */
+#define COUNT_BYTES	 8u /* what adds one to a counter */
 #define SHSTK_STATUS	 0x5005 /* ARCH_SHSTK_STATUS, Linux 6.6 */
 
 static const struct plan_head *plan;
@@ -57,6 +58,23 @@ static bool put_near(uint8_t *at, uintptr_t behind, uintptr_t target)
 
 /* ---- Where jumps lead to ---- */
 
+/* Are calls of regions only counted, in the shared memory? */
+static bool is_counting(void)
+{
+	return ta_image.control->n_trips != 0;
+}
+
+/* And no function of an allocator, nor a probe. */
+static bool is_region(const struct plan_function *function)
+{
+	return function->kind == PLAN_FUNCTION && !function->rule.is_rule;
+}
+
+static bool is_counted(const struct plan_function *function)
+{
+	return is_counting() && is_region(function);
+}
+
 static uint32_t slot_bytes(const struct plan_function *function)
 {
 	return (SLOT_HEAD_BYTES + function->n_code + 15u) & ~15u;
@@ -90,17 +108,37 @@ static uint8_t *map_near(const struct ta_place *place, size_t n_bytes)
 	return found;
 }
 
+/* Where the jump leads to, in the slot: what calls us, what counts, or what the recorder wrote. */
+static uint32_t entry_offset(const struct plan_function *function)
+{
+	if (is_counted(function))
+		return SLOT_HEAD_BYTES - COUNT_BYTES;
+	return function->kind == PLAN_FUNCTION ? 8 : SLOT_HEAD_BYTES;
+}
+
+/*
+ * Threads, processes and signal handlers may call at once. No register changes but the flags,
+ * which no function expects anything of.
+ */
+static bool fill_count(const struct ta_place *place, uint32_t i, uint8_t *code)
+{
+	copy(code - COUNT_BYTES, (const uint8_t[]){ 0xf0, 0x48, 0xff, 0x05 }, 4); /* lock incq */
+	return put_near(code - 4, (uintptr_t)code, (uintptr_t)place->trips + i * sizeof(uint64_t));
+}
+
 /* What a function's jump leads to. False: something is out of reach. */
 static bool fill_slot(const struct ta_place *place, uint32_t i, uint8_t *slot)
 {
 	const struct plan_function *function = &planned[i];
 	const struct ta_function *own = &functions[i];
 	uint8_t *code = slot + SLOT_HEAD_BYTES;
-	bool is_near = true;
+	bool is_near;
 
 	copy(slot, &own, sizeof(own));
 	copy(slot + 8, (const uint8_t[]){ 0xff, 0x15 }, 2); /* call *stub(%rip) */
-	is_near &= put_near(slot + 10, (uintptr_t)code, (uintptr_t)place->area);
+	is_near = put_near(slot + 10, (uintptr_t)code, (uintptr_t)place->area);
+	if (is_counted(function))
+		is_near = fill_count(place, i, code);
 	copy(code, function->code, function->n_code);
 	for (uint32_t k = 0; k < function->n_fixes && k < PLAN_MAX_FIXES; k++) {
 		const struct plan_fix *fix = &function->fixes[k];
@@ -125,6 +163,22 @@ static bool is_as_planned(const struct ta_place *place, const struct plan_functi
 						function->filling, PLAN_JUMP_BYTES));
 }
 
+static size_t trips_bytes(void)
+{
+	size_t n_bytes = ta_image.control->n_trips * sizeof(uint64_t);
+
+	return (n_bytes + ta_image.page_bytes - 1) & ~(size_t)(ta_image.page_bytes - 1);
+}
+
+/* The counters once more, near the code. Of size 0 mremap maps what is shared a second time. */
+static bool map_trips(uint8_t *at)
+{
+	const uint8_t *trips = (const uint8_t *)ta_image.control + ta_image.control->trips_at;
+
+	return ta_syscall(SYS_mremap, (long)trips, 0, (long)trips_bytes(),
+			  MREMAP_MAYMOVE | MREMAP_FIXED, (long)at, 0) == (long)at;
+}
+
 /* Make the code that jumps lead to, for all functions of the file that are as they were. */
 static bool fill_area(struct ta_place *place, const struct plan_file *file)
 {
@@ -135,8 +189,11 @@ static bool fill_area(struct ta_place *place, const struct plan_file *file)
 	for (uint32_t i = file->first; i < file->first + file->n; i++)
 		n_bytes += slot_bytes(&planned[i]);
 	place->area_bytes = (n_bytes + TA_PAGE_BYTES - 1) & ~(size_t)(TA_PAGE_BYTES - 1);
-	place->area = map_near(place, place->area_bytes);
+	place->area = map_near(place, place->area_bytes + trips_bytes());
 	if (!place->area)
+		return false;
+	place->trips = place->area + place->area_bytes;
+	if (is_counting() && !map_trips(place->trips))
 		return false;
 	copy(place->area, stubs, sizeof(stubs));
 	for (uint32_t i = file->first; i < file->first + file->n; i++) {
@@ -147,7 +204,7 @@ static bool fill_area(struct ta_place *place, const struct plan_file *file)
 		functions[i].entry = 0;
 		if (!is_as_planned(place, &planned[i]) || !fill_slot(place, i, place->area + at))
 			continue;
-		functions[i].entry = at + (planned[i].kind == PLAN_FUNCTION ? 8 : SLOT_HEAD_BYTES);
+		functions[i].entry = at + entry_offset(&planned[i]);
 		at += slot_bytes(&planned[i]);
 	}
 	return ta_syscall(SYS_mprotect, (long)place->area, (long)place->area_bytes,
@@ -157,7 +214,8 @@ static bool fill_area(struct ta_place *place, const struct plan_file *file)
 static void drop_area(struct ta_place *place)
 {
 	if (place->area)
-		ta_syscall(SYS_munmap, (long)place->area, (long)place->area_bytes, 0, 0, 0, 0);
+		ta_syscall(SYS_munmap, (long)place->area, (long)(place->area_bytes + trips_bytes()),
+			   0, 0, 0, 0);
 	place->area = NULL;
 }
 
@@ -310,7 +368,8 @@ void ta_functions_begin(void)
 		return;
 	memory = ta_map_private(head->n_functions * sizeof(*functions) +
 				head->n_files * sizeof(*placed));
-	if (memory < 0 || has_shadow_stack() || !is_alone() || !ta_function_begin()) {
+	if (memory < 0 || (is_counting() && ta_image.control->n_trips < head->n_functions) ||
+	    has_shadow_stack() || !is_alone() || !ta_function_begin()) {
 		refuse(head->n_functions);
 		return;
 	}
@@ -327,7 +386,7 @@ void ta_functions_begin(void)
 			patch(module, file, &placed[file - files]);
 	}
 	for (uint32_t i = 0; i < head->n_functions; i++)
-		if (planned[i].kind == PLAN_FUNCTION) {
+		if (is_region(&planned[i]) && !is_counting()) {
 			ta_function_measure();
 			break;
 		}

@@ -25,6 +25,7 @@ struct ta_place {
 	uint32_t n;
 	uint8_t *area; /* what their jumps lead to; NULL: nothing yet */
 	size_t area_bytes;
+	uint8_t *trips; /* behind it: counters, where calls are only counted */
 	bool has_probes;
 	_Atomic bool is_there;
 };

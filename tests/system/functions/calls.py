@@ -97,12 +97,28 @@ def check_stacks(name, database):
     checks.that(stacks == 0, f"{name}: {stacks} blocks without a call stack")
 
 
+def check_trips(folder, victim):
+    """--trips-only: the same numbers, and no times."""
+    plain = whole.Outcome([victim])
+    outcome, database = record(folder, victim, "--trips-only")
+    for difference in outcome.differs_from(plain):
+        checks.that(False, f"--trips-only: {difference}")
+    found = dict(database.ask("SELECT name, n_trips FROM function_trips"))
+    checks.that(found == counts_of(plain.stdout), f"--trips-only: {found}")
+    checks.that(database.one("SELECT count(*) FROM region_total") == 0, "--trips-only: regions")
+    rows = json.loads(whole.run([MEMSIGHT, "report", os.path.join(folder, "calls.mst"),
+                                 "--functions", "-n", "0", "--format", "json"]))
+    checks.that({row["function"]: row["trips"] for row in rows} == found and
+                all(row["time"] is None for row in rows), f"--trips-only: {rows}")
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         for victim in VICTIMS:
             database = check_calls(folder, victim)
             check_stacks(victim, database)
             check_flat(folder, victim, database)
+        check_trips(folder, VICTIMS[-1])
         check_calls(folder, VICTIMS[-1], "--stacks", "fp")
         check_calls(folder, VICTIMS[-1], "--stacks", "none")
     checks.end()
