@@ -208,5 +208,6 @@ const char report_before_foot_sql[] =
 	" > 0 UNION ALL SELECT printf('%s: %,d of %,d blocks from before look like those of one"
 	" call, %,d like none since; %s', kind, alike_blocks, before_blocks, new_blocks,"
 	" CASE WHEN probability IS NULL THEN 'too uncertain, not shown' ELSE printf('probability"
-	" %.1f %%', 100 * probability) END)" TESTED;
+	" %.1f %%', 100 * probability) END)" TESTED
+	" AND alike_blocks > 0";
 /* clang-format on */

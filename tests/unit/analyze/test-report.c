@@ -229,7 +229,7 @@ START_TEST(shares_of_threads_and_regions_have_time_without_samples_in_their_inte
 			" live_bytes, n_temporary, n_samples, time_ns, n_faults) VALUES"
 			" (1,1,0,0,0,0,0,0,0,400,4e8,0), (1,2,0,0,0,0,0,0,0,600,6e8,0);"
 			"INSERT INTO region_total VALUES "
-			"(1,1,NULL,'solve',1,1,0,1,1,0,0,0,0,400,200,4e8,2e8,0,0)",
+			"(1,1,NULL,'solve',1,1,0,1,1,0,0,0,0,400,200,4e8,2e8,0,0,0,0)",
 			NULL, NULL, NULL),
 		SQLITE_OK);
 	write_report("threads");

@@ -169,7 +169,7 @@ const WORDS = [
 			+ "taken for inherited ones, or its frees for those of "
 			+ "blocks that nobody saw.",
 		"Give the recorder and the program more CPUs, or fewer children at once."],
-	[/^last: no room/,
+	[/no room on the disk/,
 		"The disk had no room, or took less than came: of that time only what lived on "
 			+ "is here. Blocks that began and ended in it are in no count, and "
 			+ "its samples are missing.",
