@@ -311,6 +311,7 @@ static void write_trips(struct collector *collector)
 
 int collector_commit(struct collector *collector)
 {
+	bool was_gap = collector->drain.net != NULL;
 	struct trace_commit commit;
 	int err;
 
@@ -337,7 +338,9 @@ int collector_commit(struct collector *collector)
 		collector_wait_for_room(collector);
 		return 0;
 	case ENOSPC:
-		collector_stop(collector, "the disk is full: no space left on device");
+		/* Of a gap's events only what lives was left. */
+		collector_stop(collector, was_gap ? "what lives does not fit on the disk"
+						  : "the disk is full: no space left on device");
 		return 0;
 	case EDQUOT:
 		collector_stop(collector, "the quota of the disk is used up");

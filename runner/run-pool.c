@@ -100,7 +100,10 @@ int run_pool_make(struct run *run)
 	if (err < 0)
 		return run_fail(run, err,
 				"cannot make a folder for the recording in XDG_RUNTIME_DIR, "
-				"TMPDIR or /tmp");
+				"TMPDIR or /tmp%s",
+				err == -EPERM ? ", where others could replace it; set TMPDIR to a "
+						"folder of your own"
+					      : "");
 	calibrate(run, clock);
 	config.ticks_per_ms = run->ticks_per_second / 1000;
 	fit_memory_limit(run, &config);

@@ -86,8 +86,10 @@ void ta_allocator_wait(const struct ta_hook *hook, const struct ta_function *fun
 
 	/* So many stacks are inside an allocator at once: the oldest call has no block. */
 	if (thread->n_calls == TA_ALLOC_CALLS) {
-		for (unsigned i = 1; i < TA_ALLOC_CALLS; i++)
+		for (unsigned i = 1; i < TA_ALLOC_CALLS; i++) {
 			thread->calls[i - 1] = thread->calls[i];
+			ta_compiler_barrier(); /* else it becomes memmove */
+		}
 		thread->n_calls--;
 		atomic_fetch_add_explicit(&ta_image.process->n_calls_unseen, 1,
 					  memory_order_relaxed);
