@@ -9,7 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#if defined(__clang__)
+#define API static __attribute__((noinline, optnone))
+#else
 #define API static __attribute__((noinline, noclone, noipa))
+#endif
 
 struct pool {
 	char *chunk;

@@ -297,7 +297,7 @@ def wrong_configs_are_told_with_their_line(series):
         ("[workload a]\ncommand = true\n[mode m]\nfreq = fast\n", "series.ini:10: "),
         ("[workload a]\ncommand = true\n[mode m]\noutput = x\n", "'output' is the series' own"),
         ("[workload a]\ncommand = true\n[mode m]\nfunction-include = x\n",
-         "goes with memsight record --functions-dry-run"),
+         "goes with memsight record, not with a mode"),
         ("[workload a]\ncommand = true\n[mode m]\ncounters = page-fault\n",
          "did you mean page-faults?"),
         ("[workload a]\ncommand = /nowhere/x\n[mode m]\n", "cannot run '/nowhere/x'"),
