@@ -80,8 +80,8 @@ const char report_functions_sql[] =
 
 #define COST_LINE \
 	"SELECT printf('time and own: without the %.1f ns that memsight took for each call of a" \
-	" function (measured by %,d calls of an empty one, of which half are within ±%.1f ns)," \
-	" in all %s; hooks of blocks are in them', inside_ns + outside_ns, n, spread_ns," \
+	" function (measured by %,d calls of an empty one, of which half are within ±%.1f ns):" \
+	" %s of these times; hooks of blocks are in them', inside_ns + outside_ns, n, spread_ns," \
 	" duration_text((SELECT sum(own_cost_ns) FROM region_total WHERE run_id = :run)))" \
 	" FROM function_cost WHERE run_id = :run"
 const char report_regions_foot_sql[] = COST_LINE;
