@@ -558,9 +558,11 @@ static int write_count(const struct regions *regions, uint32_t text)
 {
 	if (regions->n_trips[text] == 0)
 		return 0;
+	/* Names that were lost are all called so. */
 	return db_run(regions->db,
-		      "INSERT INTO function_trips(run_id, name, n_trips) VALUES(?1, ?2, ?3)", "ntn",
-		      regions->run_id, texts_get(regions->texts, text),
+		      "INSERT INTO function_trips(run_id, name, n_trips) VALUES(?1, ?2, ?3)"
+		      " ON CONFLICT(run_id, name) DO UPDATE SET n_trips = n_trips + ?3",
+		      "ntn", regions->run_id, texts_get(regions->texts, text),
 		      (int64_t)regions->n_trips[text]);
 }
 

@@ -373,6 +373,27 @@ START_TEST(times_are_without_what_calls_of_an_empty_function_took)
 }
 END_TEST
 
+/* A damaged trace may lack several: their calls are one row, and the import goes on. */
+START_TEST(counted_functions_whose_names_are_lost_are_one_row)
+{
+	for (uint64_t id = 1; id <= 3; id++) {
+		int64_t lost = texts_number(&texts, 1000 + id);
+
+		ck_assert_int_gt(lost, N_NAMES);
+		ck_assert_int_eq(regions_count(regions, (uint32_t)lost, id), 0);
+		ck_assert_int_eq(regions_count(regions, 1, 10), 0);
+	}
+	ck_assert_int_eq(regions_finish(regions, END_NS), 0);
+	ck_assert_int_eq(check_integer(db_handle(db), "SELECT n_trips FROM function_trips"
+						      " WHERE name = '(name lost)'"),
+			 1 + 2 + 3);
+	ck_assert_int_eq(check_integer(db_handle(db), "SELECT n_trips FROM function_trips"
+						      " WHERE name = 'a'"),
+			 30);
+	ck_assert_int_eq(check_integer(db_handle(db), "SELECT count(*) FROM function_trips"), 2);
+}
+END_TEST
+
 static Suite *regions_suite(void)
 {
 	Suite *suite = suite_create("regions");
@@ -384,6 +405,7 @@ static Suite *regions_suite(void)
 	tcase_add_test(tests, regions_that_nest_too_deep_are_counted_and_want_their_pops);
 	tcase_add_test(tests, an_open_region_ends_with_its_thread);
 	tcase_add_test(tests, trips_beyond_the_bound_are_in_the_aggregate);
+	tcase_add_test(tests, counted_functions_whose_names_are_lost_are_one_row);
 	tcase_add_test(tests, times_are_without_what_calls_of_an_empty_function_took);
 	suite_add_tcase(suite, tests);
 	return suite;
