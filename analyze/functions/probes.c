@@ -142,10 +142,11 @@ bool probe_argument_parse(struct object *object, const char *text, struct plan_a
 	long size = strtol(text, &end, 10);
 	bool is_read = false;
 
+	if (end == text || *end != '@' || size < -8 || size > 8)
+		return false;
 	argument.is_signed = size < 0;
 	argument.n_bytes = (uint8_t)(size < 0 ? -size : size);
-	if (end == text || *end != '@' || labs(size) > 8 ||
-	    (argument.n_bytes & (argument.n_bytes - 1)) || argument.n_bytes == 0)
+	if ((argument.n_bytes & (argument.n_bytes - 1)) || argument.n_bytes == 0)
 		return false;
 	text = end + 1;
 	if (*text == '$') {

@@ -103,6 +103,9 @@ START_TEST(what_cannot_be_read_is_refused)
 		"8@(%)",
 		"8@(%rax,%)",
 		"-@%rax",
+		"9@%rax",
+		"-9223372036854775808@%rax",
+		"99999999999999999999@%rax",
 	};
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
