@@ -134,11 +134,13 @@ static bool fill_slot(const struct ta_place *place, uint32_t i, uint8_t *slot)
 	uint8_t *code = slot + SLOT_HEAD_BYTES;
 	bool is_near;
 
-	copy(slot, &own, sizeof(own));
-	copy(slot + 8, (const uint8_t[]){ 0xff, 0x15 }, 2); /* call *stub(%rip) */
-	is_near = put_near(slot + 10, (uintptr_t)code, (uintptr_t)place->area);
-	if (is_counted(function))
+	if (is_counted(function)) {
 		is_near = fill_count(place, i, code);
+	} else {
+		copy(slot, &own, sizeof(own));
+		copy(slot + 8, (const uint8_t[]){ 0xff, 0x15 }, 2); /* call *stub(%rip) */
+		is_near = put_near(slot + 10, (uintptr_t)code, (uintptr_t)place->area);
+	}
 	copy(code, function->code, function->n_code);
 	for (uint32_t k = 0; k < function->n_fixes && k < PLAN_MAX_FIXES; k++) {
 		const struct plan_fix *fix = &function->fixes[k];
