@@ -7,7 +7,8 @@ Each program runs with TRUTH preloaded, which keeps the call stack of each live 
 its own (attach-truth.c). It fills its memory, and goes on changing it; then it is attached to for
 --seconds. A guess is right where the block's own call stack has the guessed call.
 
-Printed per program: blocks and bytes from before that were left at the end, the share of the bytes
+Printed per program: blocks and bytes from before that were left at the end, the share of them in
+whose call stack is a call that made blocks since (no other can be guessed), the share of the bytes
 that have a guess, the share of these that are right; then stated against true probability.
 """
 import argparse
@@ -156,21 +157,29 @@ class Truth:
                     self.blocks[words[0]] = set(words[2:])
 
 
+MODULES = "(SELECT path, min(bias) AS bias FROM module GROUP BY path) AS module"
+
+
 def compare(database, truth):
-    """(bytes, bytes with a guess, bytes rightly, guesses as (probability, is_right, bytes))."""
+    """(sizes of all, of those of calls that are known, guesses (probability, is right, size))."""
     before = database.execute(
         "SELECT address, size FROM allocation WHERE freed_ns IS NULL AND call ="
         " (SELECT id FROM call WHERE name = 'before the attach')").fetchall()
     there = {address: size for address, size in before if address in truth.blocks}
+    known = {offset + bias + 1 for offset, bias in database.execute(
+        "SELECT DISTINCT offset, bias FROM allocation JOIN stack ON stack.id = allocation.stack_id"
+        " LEFT JOIN stack AS user ON user.id = stack.user_id JOIN frame ON frame.id ="
+        f" coalesce(user.frame_id, stack.frame_id) JOIN {MODULES} ON module.path = frame.path"
+        " WHERE call <> (SELECT id FROM call WHERE name = 'before the attach')")}
+    possible = [size for address, size in there.items() if truth.blocks[address] & known]
     guesses = []
     for address, probability, offset, bias in database.execute(
             "SELECT address, probability, offset, bias FROM probable_site JOIN frame ON frame.id ="
-            " frame_id JOIN (SELECT path, min(bias) AS bias FROM module GROUP BY path) AS module"
-            " ON module.path = frame.path"):
+            f" frame_id JOIN {MODULES} ON module.path = frame.path"):
         if address in there:
             guesses.append((probability, bias + offset + 1 in truth.blocks[address],
                             there[address]))
-    return len(there), sum(there.values()), guesses
+    return list(there.values()), possible, guesses
 
 
 def percent(part, whole):
@@ -210,11 +219,13 @@ def run(name, args, folder):
         os.waitpid(feeder, 0)
     if done.returncode:
         return []
-    n, n_bytes, guesses = compare(sqlite3.connect(trace + ".db"), truth)
+    there, possible, guesses = compare(sqlite3.connect(trace + ".db"), truth)
+    n, n_bytes = len(there), sum(there)
     named = sum(size for _, _, size in guesses)
     right = sum(size for _, is_right, size in guesses if is_right)
     n_right = sum(is_right for _, is_right, _ in guesses)
-    print(f"{name:8} {n:8} blocks, {n_bytes / 1e6:8.2f} MB,"
+    print(f"{name:8} {n:8} blocks, {n_bytes / 1e6:8.2f} MB, of calls that are known"
+          f" {percent(sum(possible), n_bytes)} of bytes ({percent(len(possible), n)} of blocks),"
           f" named {percent(named, n_bytes)} of bytes ({percent(len(guesses), n)} of blocks),"
           f" of these right {percent(right, named)} of bytes"
           f" ({percent(n_right, len(guesses))} of blocks)", flush=True)
