@@ -79,11 +79,11 @@ struct samples {
 	int64_t low, high; /* ids of all that are read: others lie at other times */
 	const struct scan_rows *rows; /* at hand; NULL: none yet */
 	uint32_t next; /* row of them */
-	sqlite3_stmt *details; /* NULL: there are none any more */
-	bool has_begun; /* with the details */
+	struct scan *details;
+	const struct scan_rows *detail_rows; /* at hand; NULL: none any more */
+	uint32_t next_detail;
 	sqlite3_stmt *one; /* a sample by its id: of touches out of order */
 	int64_t last; /* sample that was read; INT64_MAX: all were */
-	int64_t detail; /* sample of the details' row */
 	const struct picture_touch_visitor *visitor;
 	struct picture_row_sample kept[N_SAMPLES]; /* by id; 0: none */
 };
@@ -92,7 +92,7 @@ static void close_samples(struct samples **samples)
 {
 	if (*samples) {
 		scan_close((*samples)->scan);
-		sqlite3_finalize((*samples)->details);
+		scan_close((*samples)->details);
 		sqlite3_finalize((*samples)->one);
 	}
 	free(*samples);
@@ -109,6 +109,31 @@ enum {
 };
 #define SAMPLE "id, process_id, thread_id, source_id, time_ns, weight, stack_id"
 
+enum { DETAIL_SAMPLE, DETAIL_LATENCY, DETAIL_NODE };
+
+static int next_details(struct samples *samples)
+{
+	int r = scan_next(samples->details, &samples->detail_rows);
+
+	samples->next_detail = 0;
+	if (r <= 0)
+		samples->detail_rows = NULL;
+	return r;
+}
+
+/* Of the samples that are read. */
+static int open_details(sqlite3 *db, int64_t run_id, struct samples *samples)
+{
+	const struct scan_query query = { "access_detail", "sample_id, latency, node", run_id };
+	const struct scan_bound bound = { DETAIL_SAMPLE, samples->low, samples->high, false };
+	int r = scan_open(db, &query, &samples->details);
+
+	if (r < 0)
+		return r;
+	scan_bound(samples->details, &bound);
+	return next_details(samples);
+}
+
 /* Ids of what is read are from *ret_low to *ret_high. */
 static int open_samples(sqlite3 *db, int64_t run_id, struct samples *samples, int64_t *ret_low,
 			int64_t *ret_high)
@@ -124,15 +149,9 @@ static int open_samples(sqlite3 *db, int64_t run_id, struct samples *samples, in
 	scan_extent(samples->scan, SAMPLE_ID, ret_low, ret_high);
 	samples->low = *ret_low;
 	samples->high = *ret_high;
-	r = statement_prepare(db,
-			      "SELECT sample_id, latency, node + 1 FROM access_detail"
-			      " WHERE +run_id = ?1 AND sample_id BETWEEN ?2 AND ?3"
-			      " ORDER BY sample_id",
-			      &samples->details);
+	r = open_details(db, run_id, samples);
 	if (r < 0)
 		return r;
-	statement_integer(samples->details, 1, run_id);
-	statement_integer(samples->details, 3, *ret_high);
 	return statement_prepare(
 		db,
 		"SELECT " SAMPLE ", (SELECT latency FROM access_detail WHERE sample_id ="
@@ -141,25 +160,28 @@ static int open_samples(sqlite3 *db, int64_t run_id, struct samples *samples, in
 		&samples->one);
 }
 
+static int64_t node_of(int64_t value)
+{
+	return value == SCAN_NULL ? 0 : (int64_t)((uint64_t)value + 1);
+}
+
 static int read_detail(struct samples *samples, struct picture_row_sample *sample)
 {
-	/* They take longer than all else: only of what is wanted. */
-	if (!samples->has_begun)
-		statement_integer(samples->details, 2, sample->id);
-	samples->has_begun = true;
-	while (samples->details && samples->detail < sample->id) {
-		int r = statement_step(samples->details);
+	const struct scan_rows *rows;
+
+	while ((rows = samples->detail_rows)) {
+		uint32_t i = samples->next_detail;
+		int64_t id = i < rows->n ? rows->columns[DETAIL_SAMPLE][i] : INT64_MIN;
+		int r = i < rows->n ? 0 : next_details(samples);
 		if (r < 0)
 			return r;
-		samples->detail = r > 0 ? sqlite3_column_int64(samples->details, 0) : INT64_MAX;
-		if (r == 0) {
-			sqlite3_finalize(samples->details);
-			samples->details = NULL;
+		if (id == sample->id) {
+			sample->latency = or_else(rows->columns[DETAIL_LATENCY][i], 0);
+			sample->node = node_of(rows->columns[DETAIL_NODE][i]);
 		}
-	}
-	if (samples->details && samples->detail == sample->id) {
-		sample->latency = sqlite3_column_int64(samples->details, 1);
-		sample->node = sqlite3_column_int64(samples->details, 2);
+		if (id >= sample->id)
+			break;
+		samples->next_detail += i < rows->n;
 	}
 	return 0;
 }

@@ -79,7 +79,10 @@ int sample_finish_item(struct samples *samples, const struct pending_sample *ite
 int sample_end(struct samples *samples)
 {
 	struct pending_sample *item = samples->item;
+	int r = sample_rows_access(samples->rows, item);
 
+	if (r < 0)
+		return r;
 	item->n = sample_touches_merge(item->accesses, item->n, item->time_ns);
 	if (!sample_touches_are_open(item))
 		return sample_finish_item(samples, item);

@@ -297,8 +297,7 @@ static int write_touch(struct sample_rows *rows, const struct pending_sample *it
 	return 0;
 }
 
-/* Most sources tell nothing of it: then there is no row. */
-static int write_detail(struct sample_rows *rows, const struct pending_sample *item)
+int sample_rows_access(struct sample_rows *rows, const struct pending_sample *item)
 {
 	const struct sample_detail *detail = &item->detail;
 	const int64_t physical = (int64_t)detail->physical_address;
@@ -377,7 +376,7 @@ int sample_rows_touches(struct sample_rows *rows, const struct pending_sample *i
 			r = sink->touch(sink->user, &touch);
 	}
 	add_up(source, item);
-	return r < 0 ? r : write_detail(rows, item);
+	return r;
 }
 
 static int write_sum(const struct sample_rows *rows, const struct row_source *source,

@@ -37,6 +37,12 @@ int64_t sample_rows_sample(struct sample_rows *rows, const struct sample_row *ro
 /* One of a source was left out, as the program wants it. */
 void sample_rows_withhold(struct sample_rows *rows, uint32_t source);
 
+/*
+ * Write what its source measured of the access, in the order of samples; of most there is no row.
+ * 0 or a negative errno.
+ */
+int sample_rows_access(struct sample_rows *rows, const struct pending_sample *item);
+
 /* Write the touches of an item and add them up. 0 or a negative errno. */
 int sample_rows_touches(struct sample_rows *rows, const struct pending_sample *item);
 

@@ -77,11 +77,13 @@ static int find_name(const char *list, const char *name)
 	return -1;
 }
 
-/* Whether rows have all columns of the table, in its order. */
-static int check_columns(sqlite3 *db, const struct rows_table *rows)
+/* Whether rows have all columns of the table, in its order; and which is its key: -1: none. */
+static int check_columns(sqlite3 *db, const struct rows_table *rows, int *ret_key)
 {
 	auto_statement sqlite3_stmt *row = NULL;
-	int r = statement_prepare(db, "SELECT group_concat(name, ', ') FROM pragma_table_info(?)",
+	int r = statement_prepare(db,
+				  "SELECT group_concat(name, ', '), max(iif(pk, cid, -1))"
+				  " FROM pragma_table_info(?)",
 				  &row);
 
 	if (r == 0)
@@ -90,14 +92,14 @@ static int check_columns(sqlite3 *db, const struct rows_table *rows)
 		r = statement_step(row);
 	if (r < 0)
 		return r;
+	*ret_key = sqlite3_column_int(row, 1);
 	return strcmp(statement_string(row, 0), rows->columns) == 0 ? 0 : -EINVAL;
 }
 
 static int open_columns(struct chunk_writer *writer, const struct rows_table *rows)
 {
-	int r = check_columns(writer->db, rows);
+	int r = check_columns(writer->db, rows, &writer->id_column);
 
-	writer->id_column = find_name(rows->columns, "id");
 	writer->run_column = find_name(rows->columns, "run_id");
 	writer->n_columns = (unsigned)strlen(rows->types);
 	if (r < 0 || writer->run_column < 0 || writer->n_columns > CHUNK_COLUMNS ||

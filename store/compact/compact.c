@@ -8,7 +8,7 @@
 #include "store/database.h"
 #include "store/statement.h"
 
-static const char *const tables[] = { "allocation", "sample", "touch" };
+static const char *const tables[] = { "allocation", "sample", "touch", "access_detail" };
 #define N_TABLES (sizeof(tables) / sizeof(tables[0]))
 
 bool compact_is(sqlite3 *db, const char *table)
@@ -126,9 +126,9 @@ static const char column_sql[] =
 	"CREATE TABLE IF NOT EXISTS \"%w_column\"(id INTEGER PRIMARY KEY, data BLOB NOT NULL)";
 /* clang-format off */
 static const char readme_sql[] =
-	"CREATE VIEW IF NOT EXISTS readme AS SELECT 'This database is compact: allocation,"
-	" sample and"
-	" touch are read through an extension of SQLite that memsight installs. In sqlite3:"
+	"CREATE VIEW IF NOT EXISTS readme AS SELECT 'This database is compact: allocation, sample,"
+	" touch and access_detail are read through an extension of SQLite that memsight installs."
+	" In sqlite3:"
 	" .load " MEMSIGHT_LIBRARIES "/" CHUNK_MODULE ". memsight itself has it built in, and"
 	" `memsight analyze -o X.db TRACE'' makes a database of plain tables.' AS text";
 /* clang-format on */

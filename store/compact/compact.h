@@ -1,9 +1,9 @@
 #pragma once
 /*
- * Rows of `allocation`, `sample` and `touch` are in chunks (chunk-store.h) in every database. In a
- * compact one the tables themselves are virtual (virtual-table.h), with the names and columns of
- * the plain schema, whatever columns it has. In a plain one they are real and hold the same rows
- * once more, for programs that know nothing of chunks.
+ * Rows of `allocation`, `sample`, `touch` and `access_detail` are in chunks (chunk-store.h) in
+ * every database. In a compact one the tables themselves are virtual (virtual-table.h), with the
+ * names and columns of the plain schema, whatever columns it has. In a plain one they are real and
+ * hold the same rows once more, for programs that know nothing of chunks.
  */
 #include <sqlite3.h>
 #include <stdbool.h>

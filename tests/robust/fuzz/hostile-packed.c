@@ -192,8 +192,8 @@ static void change_chunk_head(const struct hostile_change *change, sqlite3_stmt 
 
 void hostile_change_chunk(sqlite3 *db, const struct hostile_change *change)
 {
-	static const char *const tables[] = { "allocation", "sample", "touch" };
-	const char *table = tables[change->table % 3];
+	static const char *const tables[] = { "allocation", "sample", "touch", "access_detail" };
+	const char *table = tables[change->table % 4];
 	bool is_head = change->kind & 8;
 	char select[160], update[160];
 
@@ -201,7 +201,7 @@ void hostile_change_chunk(sqlite3 *db, const struct hostile_change *change)
 		 is_head ? "head" : "data", table, is_head ? "chunk" : "column");
 	snprintf(update, sizeof(update), "UPDATE %s_%s SET %s = ? WHERE id = ?", table,
 		 is_head ? "chunk" : "column", is_head ? "head" : "data");
-	sqlite3_stmt *row = pick_row(db, select, is_head ? change->table / 3 : change->column);
+	sqlite3_stmt *row = pick_row(db, select, is_head ? change->table / 4 : change->column);
 	if (row && is_head)
 		change_chunk_head(change, row, db, update);
 	else if (row)

@@ -207,7 +207,7 @@ static void end(struct world *world)
 
 /* ---- Chunks ---- */
 
-static const char *const chunked[] = { "allocation", "sample", "touch" };
+static const char *const chunked[] = { "allocation", "sample", "touch", "access_detail" };
 
 /* A scan beside the rows of its table, in their order. */
 struct beside {
@@ -322,7 +322,7 @@ static void check_scans(struct world *world)
 {
 	int n_left_out = 0, n_bounds = fewer(20);
 
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 4; i++) {
 		ck_assert_int_eq(check_scan(world, chunked[i], NULL), 0);
 		for (int n = 0; n < n_bounds; n++) {
 			struct scan_bound bound = pick_bound(world, chunked[i]);
@@ -838,7 +838,7 @@ START_TEST(damaged_chunks_are_refused)
 	ck_assert_int_eq(chunk_rows_in_pieces(&world.db), 0);
 	for (int i = 0; i < fewer(300); i++) {
 		char sql[300];
-		snprintf(sql, sizeof(sql), changes[below(&world, 4)], chunked[below(&world, 3)],
+		snprintf(sql, sizeof(sql), changes[below(&world, 4)], chunked[below(&world, 4)],
 			 below(&world, 300), below(&world, 256), below(&world, 300),
 			 below(&world, 12));
 		run_sql(&world, "BEGIN");

@@ -16,7 +16,7 @@ import tempfile
 import whole
 
 MEMSIGHT, MAKE_TRACE, EXAMPLE, TREE, OPTIONS, EXTENSION = map(os.path.abspath, sys.argv[1:7])
-COMPACT_TABLES = ("allocation", "sample", "touch")
+COMPACT_TABLES = ("allocation", "sample", "touch", "access_detail")
 PICTURE_TABLES = ("band", "site_curve", "timeline_level", "picture", "picture_category",
                   "picture_part", "picture_data", "picture_tile")
 checks = whole.Checks()
@@ -28,7 +28,7 @@ def make_traces():
     traces = [os.path.join(folder.name, name) for name in ("a.mst", "b.mst", "real.mst")]
     whole.run([
         MAKE_TRACE, "--kind", "mixed", "--seed", "1", "--events", "150000", "--samples", "70000",
-        "--live", "10000", "--threads", "3", "--processes", "2", "-o", traces[0]
+        "--accesses", "--live", "10000", "--threads", "3", "--processes", "2", "-o", traces[0]
     ])
     whole.run(
         [MAKE_TRACE, "--kind", "realloc", "--seed", "2", "--events", "20000", "-o", traces[1]])
@@ -271,7 +271,7 @@ def check_results():
             ]))
         left = whole.run([MEMSIGHT, "query", "--format", "csv", path,
                           "SELECT count(*) FROM sqlite_master WHERE name LIKE '%_chunk'"])
-        checks.that(left.split()[1] == "3", f"tables of chunks: {left}")
+        checks.that(left.split()[1] == str(len(COMPACT_TABLES)), f"tables of chunks: {left}")
         os.remove(path)
     checks.that(counts[0] == counts[1] and "totals" in counts[0], f"results: {counts}")
 
