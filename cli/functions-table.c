@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "analyze/functions/allocator-entries.h"
 #include "analyze/functions/loaded-files.h"
 #include "cli/cmd.h"
 #include "cli/database.h"
@@ -279,6 +280,19 @@ static int find_all(struct function_choice *choice, const struct loaded_files *f
 	return CMD_DONE;
 }
 
+/* The allocator of a static program, of which other programs have a library. */
+static int find_entries(struct function_choice *choice, const struct loaded_files *files,
+			struct allocator_entries *entries)
+{
+	int r = files->n == 1 ? allocator_entries_find(files->paths[0], choice, entries) : 0;
+
+	if (r < 0 && r != -ENOEXEC)
+		return cmd_fail("record: %s: %s", files->paths[0], strerror(-r));
+	if (!entries->is_static)
+		allocator_entries_finish(entries);
+	return CMD_DONE;
+}
+
 /* Has the choice met nothing but what must not be instrumented? */
 static int check_found(const struct found_functions *found, const char *name, bool wants_probes)
 {
@@ -306,6 +320,33 @@ static int check_found(const struct found_functions *found, const char *name, bo
 
 /* ---- The table ---- */
 
+struct table {
+	struct loaded_files files;
+	struct found_functions found;
+	struct allocator_entries entries; /* of a static program */
+};
+
+static void bind_entry(sqlite3_stmt *insert, const struct allocator_entry *entry, const char *file,
+		       const char *libc)
+{
+	static const char *const origins[] = { "by name", "by --alloc-function", "by its code" };
+	char address[24], whose[64];
+
+	snprintf(address, sizeof(address), "0x%" PRIx64, entry->address);
+	snprintf(whose, sizeof(whose), "%s, %s", libc, origins[entry->origin]);
+	sqlite3_bind_text(insert, 1, entry->name, -1, SQLITE_STATIC);
+	sqlite3_bind_text(insert, 2, whose, -1, SQLITE_TRANSIENT);
+	sqlite3_bind_text(insert, 3, file, -1, SQLITE_STATIC);
+	sqlite3_bind_text(insert, 4, address, -1, SQLITE_TRANSIENT);
+	sqlite3_bind_null(insert, 5);
+	sqlite3_bind_text(insert, 6,
+			  !entry->can_patch	  ? NULL
+			  : entry->patch.is_short ? "short jump"
+						  : "jump",
+			  -1, SQLITE_STATIC);
+	sqlite3_bind_text(insert, 7, entry->why_not, -1, SQLITE_STATIC);
+}
+
 static void bind(sqlite3_stmt *insert, const struct found_function *function)
 {
 	char address[24];
@@ -321,8 +362,10 @@ static void bind(sqlite3_stmt *insert, const struct found_function *function)
 }
 
 /* Tables are those of a database: one in memory. 0 or -EPROTO. */
-static int fill(sqlite3 *db, const struct found_functions *found)
+static int fill(sqlite3 *db, const struct table *table)
 {
+	const struct allocator_entries *entries = &table->entries;
+	const struct found_functions *found = &table->found;
 	sqlite3_stmt *insert = NULL;
 	int r;
 
@@ -334,6 +377,12 @@ static int fill(sqlite3 *db, const struct found_functions *found)
 			       &insert, NULL) != SQLITE_OK)
 		return -EPROTO;
 	r = SQLITE_DONE;
+	for (size_t i = 0; r == SQLITE_DONE && i < entries->n; i++) {
+		bind_entry(insert, &entries->items[i], table->files.paths[0],
+			   allocator_libc_text(entries->libc));
+		r = sqlite3_step(insert);
+		sqlite3_reset(insert);
+	}
 	for (size_t i = 0; r == SQLITE_DONE && i < found->n; i++) {
 		bind(insert, &found->items[i]);
 		r = sqlite3_step(insert);
@@ -343,7 +392,7 @@ static int fill(sqlite3 *db, const struct found_functions *found)
 	return r == SQLITE_DONE ? 0 : -EPROTO;
 }
 
-static int print(const struct found_functions *found, const struct option_set *options)
+static int print(const struct table *table, const struct option_set *options)
 {
 	static const enum table_kind kinds[] = { TABLE_PLAIN, TABLE_PLAIN, TABLE_PLAIN, TABLE_PLAIN,
 						 TABLE_COUNT };
@@ -355,7 +404,7 @@ static int print(const struct found_functions *found, const struct option_set *o
 	table_format_parse(option_choice_name(option_choice(options, OPTION_FUNCTIONS_FORMAT)),
 			   &style.format);
 	style.width = database_terminal_width(STDOUT_FILENO);
-	if (sqlite3_open(":memory:", &db) == SQLITE_OK && fill(db, found) == 0 &&
+	if (sqlite3_open(":memory:", &db) == SQLITE_OK && fill(db, table) == 0 &&
 	    sqlite3_prepare_v2(db, "SELECT * FROM functions ORDER BY rowid", -1, &rows, NULL) ==
 		    SQLITE_OK)
 		r = table_write(stdout, rows, &style, NULL);
@@ -368,6 +417,22 @@ static int print(const struct found_functions *found, const struct option_set *o
 	if (r == -EIO)
 		cmd_fail("cannot write to standard output");
 	return r < 0 ? CMD_FAILED : CMD_DONE;
+}
+
+static void say_entries(const struct table *table)
+{
+	const struct allocator_entries *entries = &table->entries;
+
+	if (!entries->is_static)
+		return;
+	if (entries->n > 0)
+		cmd_warn("%s is static: of its allocator, %s, %zu functions were found %s",
+			 text_base_name(table->files.paths[0]), allocator_libc_text(entries->libc),
+			 entries->n,
+			 entries->items[0].origin == ENTRY_BY_SIGNATURE ? "by how they are built"
+									: "by name");
+	if (entries->why[0])
+		cmd_warn("%s is static: %s", text_base_name(table->files.paths[0]), entries->why);
 }
 
 static void say_sums(const struct found_functions *found)
@@ -461,8 +526,9 @@ static int list_processes(const char *text, struct loaded_files *files)
 	return CMD_DONE;
 }
 
+/* entries: of a static program, too; or NULL. */
 static int find(const struct option_set *options, struct loaded_files *files,
-		struct found_functions *found)
+		struct found_functions *found, struct allocator_entries *entries)
 {
 	auto_function_choice struct function_choice *choice = NULL;
 	const char *processes = option_text(options, OPTION_ATTACH_PID);
@@ -482,25 +548,41 @@ static int find(const struct option_set *options, struct loaded_files *files,
 	    (wants_functions &&
 	     ((r = check_matches(choice)) != CMD_DONE || (r = check_rules(choice)) != CMD_DONE)))
 		return r;
-	return check_found(found, name, wants_probes);
+	if (entries && (r = find_entries(choice, files, entries)) != CMD_DONE)
+		return r;
+	if (!entries || !entries->is_static || found->n_all > 0)
+		return check_found(found, name, wants_probes);
+	return entries->n > 0 ? CMD_DONE
+			      : cmd_fail("record: %s is static and has no names of functions; %s",
+					 name, entries->why);
 }
+
+static void finish_table(struct table *table)
+{
+	functions_finish(&table->found);
+	allocator_entries_finish(&table->entries);
+	loaded_files_finish(&table->files);
+}
+#define auto_table __attribute__((cleanup(finish_table)))
 
 int functions_dry_run(const struct option_set *options)
 {
-	auto_loaded_files struct loaded_files files = { 0 };
-	auto_found_functions struct found_functions found = { 0 };
+	auto_table struct table table = { 0 };
 	auto_functions_plan struct functions_plan plan = { 0 };
-	int r = find(options, &files, &found);
+	int r = find(options, &table.files, &table.found, &table.entries);
 
 	/* What cannot be moved after all is found out by moving it. */
-	int planned = r == CMD_DONE ? functions_plan(&found, &plan) : 0;
+	int planned = r == CMD_DONE ? functions_plan(&table.found, &plan) : 0;
 
 	if (planned < 0)
 		r = cmd_fail("record: the functions cannot be planned: %s", strerror(-planned));
 	if (r == CMD_DONE)
-		r = print(&found, options);
-	if (r == CMD_DONE && !option_flag(options, OPTION_QUIET))
-		say_sums(&found);
+		r = print(&table, options);
+	if (r != CMD_DONE || option_flag(options, OPTION_QUIET))
+		return r;
+	say_entries(&table);
+	if (table.found.n > 0)
+		say_sums(&table.found);
 	return r;
 }
 
@@ -508,7 +590,7 @@ int functions_choose(const struct option_set *options, struct found_functions *f
 		     struct functions_plan *plan)
 {
 	auto_loaded_files struct loaded_files files = { 0 };
-	int r = find(options, &files, found);
+	int r = find(options, &files, found, NULL);
 
 	if (r != CMD_DONE)
 		return r;

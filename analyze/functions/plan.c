@@ -14,22 +14,49 @@
 #include "common/text.h"
 #include "decode/x86/move-code.h"
 
-/* False: it is not to be, or cannot be after all. */
-static bool plan_one(struct found_function *found, struct plan_function *ret_function)
+/* What lies there, and what a jump takes of it; what is moved comes later. */
+static struct plan_function begin_function(const struct code_function *code)
 {
-	struct code_function *code = &found->code;
 	uint64_t jump_bytes = code->way == CODE_WAY_SHORT_JUMP ? PLAN_SHORT_BYTES : PLAN_JUMP_BYTES;
 	struct plan_function function = {
 		.address = code->start + code->at,
-		.name_id = text_name_id(found->allocator ? found->allocator : found->name),
-		.rule = found->rule,
 		.n_moved = code->n_moved_bytes,
 		.n_before = code->n_moved_bytes > jump_bytes ? code->n_moved_bytes
 							     : (uint8_t)jump_bytes,
 		.is_short = code->way == CODE_WAY_SHORT_JUMP,
 		.filling_back = code->at,
 	};
-	int r;
+
+	memcpy(function.before, code->head, sizeof(code->head));
+	memcpy(function.filling, code->filling, sizeof(code->filling));
+	return function;
+}
+
+static bool refuse(struct code_function *code)
+{
+	code->way = CODE_WAY_NONE;
+	code->why = CODE_WHY_FIXED;
+	return false;
+}
+
+bool functions_plan_code(struct code_function *code, struct plan_function *ret_function)
+{
+	struct plan_function function = begin_function(code);
+
+	if (code->way == CODE_WAY_NONE)
+		return false;
+	if (move_code(code->head, code->n_moved_bytes, function.address, &function) < 0)
+		return refuse(code);
+	*ret_function = function;
+	return true;
+}
+
+/* False: it is not to be, or cannot be after all. */
+static bool plan_one(struct found_function *found, struct plan_function *ret_function)
+{
+	struct code_function *code = &found->code;
+	struct plan_function function = begin_function(code);
+	bool is_planned;
 
 	if (code->way == CODE_WAY_NONE)
 		return false;
@@ -40,16 +67,17 @@ static bool plan_one(struct found_function *found, struct plan_function *ret_fun
 		function.semaphore = found->probe->semaphore;
 		memcpy(function.arguments, found->probe->arguments, sizeof(function.arguments));
 	}
-	memcpy(function.before, code->head, sizeof(code->head));
-	memcpy(function.filling, code->filling, sizeof(code->filling));
-	r = found->probe ? move_probe(code->head, code->n_moved_bytes, function.address,
-				      code->place, &function)
-			 : move_code(code->head, code->n_moved_bytes, function.address, &function);
-	if (r < 0) {
-		code->way = CODE_WAY_NONE;
-		code->why = CODE_WHY_FIXED;
+	if (found->probe)
+		is_planned = move_probe(code->head, code->n_moved_bytes, function.address,
+					code->place, &function) == 0 ||
+			     refuse(code);
+	else
+		is_planned = functions_plan_code(code, &function);
+	if (!is_planned)
 		return false;
-	}
+	if (!found->probe)
+		function.name_id = text_name_id(found->allocator ? found->allocator : found->name);
+	function.rule = found->rule;
 	*ret_function = function;
 	return true;
 }

@@ -1,7 +1,11 @@
 #pragma once
 /* What programs are told of the functions that were found: see schemas/functions-plan.h. */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "analyze/functions/code-scan.h"
+#include "schemas/functions-plan.h"
 
 struct found_functions;
 
@@ -19,3 +23,9 @@ struct functions_plan {
 int functions_plan(struct found_functions *found, struct functions_plan *ret_plan);
 void functions_plan_finish(struct functions_plan *plan); /* accepts a zeroed one */
 #define auto_functions_plan __attribute__((cleanup(functions_plan_finish)))
+
+/*
+ * What one function would become: of a name and a rule nothing is said. False: its code cannot be
+ * led elsewhere; code says why.
+ */
+bool functions_plan_code(struct code_function *code, struct plan_function *ret_function);

@@ -203,3 +203,37 @@ struct object *objects_at(const struct objects *objects, size_t i)
 {
 	return objects->items[i];
 }
+
+/* A program is marked as one where a library might look the same: System V gABI, DT_FLAGS_1. */
+static bool is_marked_program(Elf *elf, const GElf_Phdr *segment)
+{
+	Elf_Data *data =
+		elf_getdata_rawchunk(elf, (int64_t)segment->p_offset, segment->p_filesz, ELF_T_DYN);
+	GElf_Dyn row;
+
+	for (int i = 0; data && gelf_getdyn(data, i, &row) && row.d_tag != DT_NULL; i++)
+		if (row.d_tag == DT_FLAGS_1)
+			return row.d_un.d_val & DF_1_PIE;
+	return false;
+}
+
+bool object_is_static(struct object *object)
+{
+	bool is_program = false;
+	GElf_Ehdr head;
+	GElf_Phdr row;
+	size_t n = 0;
+
+	if (!object_open(object) || !gelf_getehdr(object->elf, &head) ||
+	    elf_getphdrnum(object->elf, &n) < 0)
+		return false;
+	is_program = head.e_type == ET_EXEC;
+	for (size_t i = 0; i < n; i++) {
+		if (!gelf_getphdr(object->elf, (int)i, &row))
+			continue;
+		if (row.p_type == PT_INTERP)
+			return false;
+		is_program |= row.p_type == PT_DYNAMIC && is_marked_program(object->elf, &row);
+	}
+	return is_program;
+}

@@ -120,5 +120,8 @@ void object_forget(struct object *object);
 /* The PT_LOAD segment around an ELF address, or NULL. */
 const struct object_segment *object_segment_at(struct object *object, uint64_t address);
 
+/* Whether it is a program that needs neither loader nor libraries, position independent or not. */
+bool object_is_static(struct object *object);
+
 /* Whether an ELF address lies in a segment that is never written (nor relocated). */
 bool object_is_constant(struct object *object, uint64_t address);
