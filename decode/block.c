@@ -20,25 +20,38 @@
 #define FRAME_CHUNK 256u
 #define MAX_FRAMED  512u /* instructions */
 
+/* The last begin of a function up to ip; 0: not known. */
+static uint64_t find_begin(const struct decode_memory *memory, const struct decode_sample *sample)
+{
+	return memory->begin
+		       ? memory->begin(memory->user, sample->process, sample->ip, sample->time)
+		       : 0;
+}
+
 static void find_lengths(const struct block_code *code, const struct decode_sample *sample,
 			 struct behind_entry *ret_entry)
 {
 	uint8_t bytes[BEHIND_SWEEP_BYTES];
 	uint64_t page = sample->ip & ~UINT64_C(4095);
+	uint64_t begin = find_begin(code->memory, sample);
 	uint64_t start = sample->ip - BEHIND_SWEEP_BYTES;
-	size_t n = code->memory->code(code->memory->user, sample->process, start, sample->time,
-				      bytes, sizeof(bytes));
 
-	if (n < sizeof(bytes) && page > start) {
+	if (begin > start && begin < sample->ip)
+		start = begin;
+	size_t n = code->memory->code(code->memory->user, sample->process, start, sample->time,
+				      bytes, sample->ip - start);
+	if (start + n < sample->ip && page > start) {
 		/* The page before is not known: what is left of this one. */
 		start = page;
 		n = code->memory->code(code->memory->user, sample->process, start, sample->time,
 				       bytes, sample->ip - start);
 	}
-	*ret_entry = (struct behind_entry){ .process = sample->process, .address = sample->ip };
+	*ret_entry = (struct behind_entry){ .process = sample->process,
+					    .address = sample->ip,
+					    .is_begin = begin == sample->ip };
 	if (start + n == sample->ip)
-		ret_entry->n = (uint8_t)decode_behind_lengths(bytes, n, ret_entry->lengths,
-							      DECODE_MAX_BEHIND);
+		ret_entry->n = (uint8_t)decode_behind_lengths(
+			bytes, n, start == begin, ret_entry->lengths, DECODE_MAX_BEHIND);
 }
 
 static bool is_free(const struct ways *ways)
@@ -240,9 +253,10 @@ static void find_way(const struct block_code *code, const struct decode_sample *
 	if (is_free(ways) && comes_from_line)
 		set_line(code, sample, entry);
 	else if (ways->n_calls == 0 && ways->n_jumps)
-		entry->way = comes_from_line				    ? BEHIND_EITHER
-			     : may_be_function(code, sample, entry->source) ? BEHIND_UNKNOWN
-									    : BEHIND_BRANCH;
+		entry->way = comes_from_line ? BEHIND_EITHER
+			     : entry->is_begin || may_be_function(code, sample, entry->source)
+				     ? BEHIND_UNKNOWN
+				     : BEHIND_BRANCH;
 	else if (ways->n_jumps == 0 && !comes_from_line)
 		entry->way = BEHIND_CALL;
 }
@@ -256,7 +270,7 @@ static void fill_entry(const struct block_code *code, const struct decode_sample
 	for (unsigned i = 0; i < entry->n; i++)
 		ways[i + 1].address = ways[i].address - entry->lengths[i];
 	decode_targets_find(code->targets, code->memory, sample, ways, entry->n + 1);
-	while ((entry->n_if_line == 0 || is_free(&ways[entry->n_if_line])) &&
+	while (!entry->is_begin && (entry->n_if_line == 0 || is_free(&ways[entry->n_if_line])) &&
 	       is_line(code, sample, entry, ways, entry->n_if_line))
 		entry->n_if_line++;
 	entry->n_line = is_free(&ways[0]) ? entry->n_if_line : 0;

@@ -242,7 +242,7 @@ static const struct targets_page *find_page(struct targets *targets,
 static bool is_instruction(const uint8_t *bytes, size_t end, size_t n, uint8_t *ret_before)
 {
 	uint8_t lengths[2] = { 0 };
-	bool is_one = decode_behind_lengths(bytes, end, lengths, 2) >= 1 && lengths[0] == n;
+	bool is_one = decode_behind_lengths(bytes, end, false, lengths, 2) >= 1 && lengths[0] == n;
 
 	*ret_before = lengths[1];
 	return is_one;
@@ -310,7 +310,8 @@ static void find_short(struct question *question)
 			continue;
 		struct ways *ways =
 			find_ways(question, end + (uint64_t)(int8_t)question->bytes[at + 1]);
-		if (!ways || !is_instruction(question->bytes, at + 2, 2, &before))
+		if (!ways || !is_instruction(question->bytes, at + 2, 2, &before) ||
+		    decode_behind_is_inside(question->bytes, question->n, at))
 			continue;
 		ways->n_jumps++;
 		ways->source = end - 2;

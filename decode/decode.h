@@ -72,6 +72,12 @@ typedef size_t (*decode_read)(void *user, uint32_t process, uint64_t address, ui
  */
 typedef uint32_t (*decode_version)(void *user, uint32_t process, uint64_t address, uint64_t time);
 
+/*
+ * The last address at or below one where a function surely begins, as tables of its module say.
+ * 0: none is known.
+ */
+typedef uint64_t (*decode_begin)(void *user, uint32_t process, uint64_t address, uint64_t time);
+
 /* What the decoder may see of the traced program. Copied by decode_create. */
 struct decode_memory {
 	decode_read code; /* executable bytes */
@@ -82,6 +88,7 @@ struct decode_memory {
 	 */
 	decode_read data;
 	decode_version version; /* NULL: code does not change, but for decode_invalidate() */
+	decode_begin begin; /* NULL: not known of any function */
 	void *user;
 };
 

@@ -14,10 +14,17 @@
 
 /*
  * The lengths of the instructions that `n_bytes` bytes of code end with, nearest first; at most
- * n_max of them, less where the sweeps do not agree. Returns how many.
+ * n_max of them, less where the sweeps do not agree. is_begin: the first byte surely begins one, so
+ * that its sweep outvotes all others. Returns how many.
  */
-unsigned decode_behind_lengths(const uint8_t *code, size_t n_bytes, uint8_t *ret_lengths,
-			       unsigned n_max);
+unsigned decode_behind_lengths(const uint8_t *code, size_t n_bytes, bool is_begin,
+			       uint8_t *ret_lengths, unsigned n_max);
+
+/*
+ * Whether three quarters of the sweeps find code[at] in the middle of a vector instruction, whose
+ * prefix (62, c4 or c5) has bytes that read as short branches.
+ */
+bool decode_behind_is_inside(const uint8_t *code, size_t n_bytes, size_t at);
 
 /* How the code comes to an address. */
 enum behind_way {
@@ -47,6 +54,7 @@ struct behind_entry {
 	uint8_t way; /* enum behind_way */
 	uint8_t fused_bytes; /* of the instruction that ran before `source`; 0: not known */
 	uint8_t n_if_line; /* those that surely ran if the one right before ip did; 0: it did not */
+	bool is_begin; /* a function surely begins at ip: no line leads there */
 	bool pops_frame; /* the instruction before: rbp was where it popped from */
 	uint64_t source; /* BEHIND_RETURN: 0 where the function has several */
 };

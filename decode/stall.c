@@ -241,7 +241,7 @@ static void stall_in_loop(const struct block_code *code, const struct decode_sam
 	struct last last = { .n = 0 };
 
 	/* Where nothing can be read before ip, the window is all there is. */
-	if (entry.way == BEHIND_UNKNOWN && entry.n > 0)
+	if (entry.way == BEHIND_UNKNOWN && (entry.n > 0 || entry.is_begin))
 		return;
 	if (entry.way == BEHIND_RETURN && !entry.source)
 		return;

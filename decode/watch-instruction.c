@@ -52,7 +52,7 @@ static void fill(struct decode_before_entry *entry, const struct decode_memory *
 	entry->ip = sample->ip;
 	entry->process = sample->process;
 	add_candidates(entry, code, n);
-	decode_behind_lengths(code, n, &entry->elected, 1);
+	decode_behind_lengths(code, n, false, &entry->elected, 1);
 	n = read_code(memory, sample, sample->ip, next, sizeof(next));
 	entry->is_in_string = n > 0 &&
 			      decode_instruction_fill(next, n, sample->ip, &entry->string) == 0 &&

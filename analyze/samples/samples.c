@@ -24,6 +24,7 @@ static int create_decoder(struct samples *samples)
 		.constant = code_store_constant,
 		.data = code_store_data,
 		.version = code_store_version,
+		.begin = code_store_begin,
 		.user = samples->code,
 	};
 	int r = decode_create(samples->context.machine, &memory, 0, &samples->decoder);

@@ -7,6 +7,7 @@
 
 #include "analyze/symbols/debug-file.h"
 #include "common/cleanup.h"
+#include "common/unwind-table.h"
 
 #define DEBUG_FOLDER "/usr/lib/debug"
 
@@ -92,6 +93,8 @@ static void read_segment(struct object *object, const GElf_Phdr *header)
 		object->tls_bytes = header->p_memsz;
 		object->tls_align = header->p_align;
 	}
+	if (header->p_type == PT_GNU_EH_FRAME)
+		object->unwind_address = header->p_vaddr;
 	if (header->p_type != PT_LOAD)
 		return;
 	object->segments[object->n_segments++] = (struct object_segment){
@@ -326,6 +329,18 @@ size_t object_read(struct object *object, uint64_t address, void *bytes, size_t 
 	n = n < n_bytes ? n : n_bytes;
 	memcpy(bytes, image + offset, n);
 	return n;
+}
+
+static size_t read_unwind(void *object, uint64_t address, void *bytes, size_t n_bytes)
+{
+	return object_read(object, address, bytes, n_bytes);
+}
+
+uint64_t object_function_begin(struct object *object, uint64_t address)
+{
+	if (!object_open(object) || !object->unwind_address)
+		return 0;
+	return unwind_table_begin(object->unwind_address, address, read_unwind, object);
 }
 
 bool object_is_constant(struct object *object, uint64_t address)

@@ -58,6 +58,7 @@ struct object {
 	Elf *elf; /* of the file or its debug file; NULL: could not be opened */
 	struct object_segment *segments;
 	size_t n_segments;
+	uint64_t unwind_address; /* of PT_GNU_EH_FRAME; 0: none */
 	uint64_t tls_bytes; /* of PT_TLS */
 	uint64_t tls_align;
 	uint64_t tls_address;
@@ -110,6 +111,9 @@ bool object_open(struct object *object);
  * Returns how many of n_bytes are known from there on: 0 for other files than the module's own.
  */
 size_t object_read(struct object *object, uint64_t address, void *bytes, size_t n_bytes);
+
+/* The last begin of a function at or below an ELF address (unwind-table.h); 0: not known. */
+uint64_t object_function_begin(struct object *object, uint64_t address);
 
 /*
  * Close the file and free what was read from it; the next question opens it again. What is known of

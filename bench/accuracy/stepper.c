@@ -13,8 +13,10 @@
 #include "decode/decode.h"
 
 #include "common/cleanup.h"
+#include "common/unwind-table.h"
 #include "tests/unit/decode/native.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -46,6 +48,7 @@ struct step {
 
 static struct {
 	uint64_t start, end;
+	uint64_t file; /* where the file of the mapping begins; 0: it has none */
 	bool is_written, is_code;
 } maps[MAX_MAPS];
 static unsigned n_maps;
@@ -77,16 +80,22 @@ static struct {
 
 static void read_maps(void)
 {
-	char path[32], line[512], prot[5];
+	char path[32], line[512], prot[5], inode[24];
+	uint64_t offset, begin = 0;
 
 	snprintf(path, sizeof(path), "/proc/%d/maps", (int)child);
 	auto_fclose FILE *file = fopen(path, "re");
 
 	n_maps = 0;
 	while (file && n_maps < MAX_MAPS && fgets(line, sizeof(line), file)) {
-		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s", &maps[n_maps].start,
-			   &maps[n_maps].end, prot) != 3)
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %23s",
+			   &maps[n_maps].start, &maps[n_maps].end, prot, &offset, inode) != 5)
 			continue;
+		if (strcmp(inode, "0") == 0)
+			begin = 0;
+		else if (offset == 0)
+			begin = maps[n_maps].start;
+		maps[n_maps].file = begin;
 		maps[n_maps].is_written = prot[1] == 'w';
 		maps[n_maps++].is_code = prot[2] == 'x';
 	}
@@ -150,6 +159,48 @@ static size_t read_constant(void *user, uint32_t process, uint64_t address, uint
 	return read_known(address, false, bytes, n_bytes);
 }
 
+static size_t read_unwind(void *user, uint64_t address, void *bytes, size_t n_bytes)
+{
+	(void)user;
+	return read_known(address, false, bytes, n_bytes);
+}
+
+/* Of the file's headers, as they are mapped, that of its table for unwinding; 0: none. */
+static uint64_t find_table(uint64_t file)
+{
+	uint64_t bias = file, table = 0;
+	Elf64_Phdr header;
+	Elf64_Ehdr elf;
+
+	if (read_known(file, false, &elf, sizeof(elf)) < sizeof(elf) ||
+	    memcmp(elf.e_ident, ELFMAG, SELFMAG) != 0)
+		return 0;
+	for (unsigned i = 0; i < elf.e_phnum; i++) {
+		if (read_known(file + elf.e_phoff + i * sizeof(header), false, &header,
+			       sizeof(header)) < sizeof(header))
+			return 0;
+		if (header.p_type == PT_LOAD && header.p_offset == 0)
+			bias = file - header.p_vaddr;
+		if (header.p_type == PT_GNU_EH_FRAME)
+			table = header.p_vaddr;
+	}
+	return table ? bias + table : 0;
+}
+
+static uint64_t find_begin(void *user, uint32_t process, uint64_t address, uint64_t time)
+{
+	(void)user;
+	(void)process;
+	(void)time;
+	for (unsigned i = 0; i < n_maps; i++) {
+		if (address < maps[i].start || address >= maps[i].end || !maps[i].file)
+			continue;
+		uint64_t table = find_table(maps[i].file);
+		return table ? unwind_table_begin(table, address, read_unwind, NULL) : 0;
+	}
+	return 0;
+}
+
 /* ---- What ran ---- */
 
 static void sample_of(size_t i, struct decode_sample *ret_sample)
@@ -196,14 +247,16 @@ static void check_address(size_t i, const struct decode_access *access)
 		i, access->ip, access->address, access->size, access->state);
 }
 
-/* An access that is said to be of step i. */
-static void check_access(size_t i, const struct decode_access *access)
+/* An access of the sample at one step, said to be of step i. */
+static void check_access(size_t at, size_t i, const struct decode_access *access)
 {
 	if (access->share <= 0)
 		return;
 	seen.charged += access->share;
 	if (!is_at(i, access->ip)) {
 		seen.not_run += access->share;
+		fprintf(stderr, "did not run: %#" PRIx64 ", sampled %#" PRIx64 ", share %g\n",
+			access->ip, steps[at].regs[DECODE_IP], access->share);
 		return;
 	}
 	if (!decode_state_has_address(access->state))
@@ -222,6 +275,8 @@ static void check_stall(size_t i)
 	seen.stalls++;
 	if (!is_at(at, window.stall_ip)) {
 		seen.stalls_wrong++;
+		fprintf(stderr, "no stall: %#" PRIx64 ", sampled %#" PRIx64 "\n", window.stall_ip,
+			steps[i].regs[DECODE_IP]);
 		return;
 	}
 	for (uint32_t k = 0; k < window.n_stalled; k++)
@@ -248,9 +303,9 @@ static void check_sample(size_t i)
 	seen.code += charge.code_share;
 	seen.charged += charge.code_share;
 	for (uint32_t k = 0; k < window.n_accesses; k++)
-		check_access(i + window.accesses[k].position, &window.accesses[k]);
+		check_access(i, i + window.accesses[k].position, &window.accesses[k]);
 	for (uint32_t k = 0; k < window.n_behind; k++)
-		check_access(i - window.behind[k].position, &window.behind[k]);
+		check_access(i, i - window.behind[k].position, &window.behind[k]);
 	if (window.end == DECODE_END_LOOP) {
 		seen.loops++;
 		seen.loops_wrong += !is_at(i + window.n_instructions, sample.ip);
@@ -364,7 +419,9 @@ static int start_program(char **command)
 
 static int make_decoders(size_t n)
 {
-	struct decode_memory memory = { .code = read_code, .constant = read_constant };
+	struct decode_memory memory = { .code = read_code,
+					.constant = read_constant,
+					.begin = find_begin };
 
 	steps = calloc(n + 1, sizeof(*steps));
 	pages = calloc(PAGES, sizeof(*pages));

@@ -473,6 +473,17 @@ size_t code_store_constant(void *user, uint32_t space, uint64_t address, uint64_
 	return read_bytes(user, space, &request, true);
 }
 
+uint64_t code_store_begin(void *user, uint32_t space, uint64_t address, uint64_t time)
+{
+	struct code_store *store = user;
+	uint32_t process = process_of(store, space);
+	const struct module *module =
+		process ? modules_find(store->modules, process, address, (int64_t)time) : NULL;
+	uint64_t begin = module ? object_function_begin(module->object, address - module->bias) : 0;
+
+	return begin ? begin + module->bias : 0;
+}
+
 void code_store_sample(struct code_store *store, uint64_t ip)
 {
 	store->sample_ip = ip;

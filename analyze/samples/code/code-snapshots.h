@@ -55,6 +55,7 @@ size_t code_store_code(void *user, uint32_t space, uint64_t address, uint64_t ti
 uint32_t code_store_version(void *user, uint32_t space, uint64_t address, uint64_t time);
 size_t code_store_constant(void *user, uint32_t space, uint64_t address, uint64_t time, void *bytes,
 			   size_t n_bytes);
+uint64_t code_store_begin(void *user, uint32_t space, uint64_t address, uint64_t time);
 
 /* Data that may change, as it was at the sample that is decoded: to be told its ip first. */
 void code_store_sample(struct code_store *store, uint64_t ip);

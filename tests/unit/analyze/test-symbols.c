@@ -12,6 +12,7 @@
 
 #include "analyze/symbols/objects.h"
 #include "analyze/symbols/symbols.h"
+#include "common/unwind-table.h"
 #include "symbols-target.h"
 #include "tests/support/suite.h"
 
@@ -308,6 +309,54 @@ START_TEST(the_bytes_of_a_function_are_read_out_of_its_file)
 }
 END_TEST
 
+START_TEST(the_table_for_unwinding_has_the_begins_of_functions)
+{
+	uint64_t begin = (uint64_t)(uintptr_t)target_plain - bias;
+
+	ck_assert_uint_eq(object_function_begin(self, begin), begin);
+	ck_assert_uint_eq(object_function_begin(self, begin + 1), begin);
+	ck_assert_uint_lt(object_function_begin(self, begin - 1), begin);
+	ck_assert_uint_eq(object_function_begin(self, 0), 0);
+}
+END_TEST
+
+struct table {
+	uint8_t head[4];
+	int32_t frame;
+	uint32_t n;
+	int32_t entries[2][2];
+};
+
+static size_t read_table(void *table, uint64_t address, void *bytes, size_t n_bytes)
+{
+	if (address >= sizeof(struct table))
+		return 0;
+	n_bytes =
+		n_bytes < sizeof(struct table) - address ? n_bytes : sizeof(struct table) - address;
+	memcpy(bytes, (const uint8_t *)table + address, n_bytes);
+	return n_bytes;
+}
+
+START_TEST(a_damaged_table_for_unwinding_tells_nothing)
+{
+	const struct table whole = { { 1, 0x1b, 3, 0x3b }, 0, 2, { { 100, 0 }, { 200, 0 } } };
+	struct table damaged = whole;
+
+	ck_assert_uint_eq(unwind_table_begin(0, 99, read_table, &damaged), 0);
+	ck_assert_uint_eq(unwind_table_begin(0, 199, read_table, &damaged), 100);
+	ck_assert_uint_eq(unwind_table_begin(0, 200, read_table, &damaged), 200);
+	for (unsigned i = 0; i < 4; i++) {
+		damaged = whole;
+		damaged.head[i] ^= 0xff;
+		ck_assert_uint_eq(unwind_table_begin(0, 200, read_table, &damaged), 0);
+	}
+	damaged = whole;
+	damaged.n = UINT32_MAX; /* its middle lies outside */
+	ck_assert_uint_eq(unwind_table_begin(0, 200, read_table, &damaged), 0);
+	ck_assert_uint_eq(unwind_table_begin(sizeof(damaged), 200, read_table, &damaged), 0);
+}
+END_TEST
+
 START_TEST(a_forgotten_object_answers_again)
 {
 	uint64_t pc = target_plain().pc - 1 - bias;
@@ -386,6 +435,8 @@ int main(void)
 	tcase_add_test(tcase, a_relative_path_is_looked_for_in_the_folder_of_the_run);
 	tcase_add_test(tcase, a_pipe_or_a_text_is_no_elf_file_and_hangs_nobody);
 	tcase_add_test(tcase, the_bytes_of_a_function_are_read_out_of_its_file);
+	tcase_add_test(tcase, the_table_for_unwinding_has_the_begins_of_functions);
+	tcase_add_test(tcase, a_damaged_table_for_unwinding_tells_nothing);
 	tcase_add_test(tcase, a_forgotten_object_answers_again);
 	tcase_add_test(tcase, a_stripped_file_finds_its_debug_file_by_debuglink);
 	return suite_run(suite);

@@ -124,6 +124,11 @@ PROGRAM(switched,
 	"9: .long 1b-9b, 1b-9b, 2b-9b, 0x7fffffff");
 /* As in Haskell: a table lies before the code that it is of, and nobody jumps to that by name. */
 PROGRAM(tabled, "jmp [rbx]\n.quad 5, 8", "mov rax, [rbp]\nsyscall");
+/* As lld fills before a function, which reads as add %al,0x57(%rcx) with its first instruction. */
+PROGRAM(filled, "call [rbx]\n.byte 0\npush r15\n", "push r14\nmov rdi, [rdi]\nsyscall");
+/* Two bytes of the move read as a branch to ip, which only the line before leads to. */
+PROGRAM(prefixed, "ret\nvmovdqa32 zmm2, zmm1\nmov edx, [rdi]\n.rept 66\nnop\n.endr\nmov ecx, [rsi]",
+	"add ecx, edx\nsyscall");
 /* The value behind the node's pointer: of the next node it is not known, of this one it is. */
 PROGRAM(walked, "ret\n1: dec rdx\nadd rcx, [rax+8]",
 	"mov rax, [rax]\ntest rdx, rdx\njne 1b\nsyscall");
@@ -189,9 +194,50 @@ START_TEST(zeros_of_a_table_before_code_are_no_instructions)
 {
 	uint8_t lengths[4];
 
-	ck_assert_uint_eq(
-		decode_behind_lengths(tabled_start, (size_t)(tabled_ip - tabled_start), lengths, 4),
-		0);
+	ck_assert_uint_eq(decode_behind_lengths(tabled_start, (size_t)(tabled_ip - tabled_start),
+						false, lengths, 4),
+			  0);
+}
+END_TEST
+
+/* The push before ip, which only the table tells from what the filling makes of it. */
+static uint64_t begin_of_filled(void *user, uint32_t process, uint64_t address, uint64_t time)
+{
+	uint64_t begin = FLAT_CODE_START + (uint64_t)(filled_ip - filled_start) - 2;
+
+	(void)user;
+	(void)process;
+	(void)time;
+	return address >= begin ? begin : 0;
+}
+
+START_TEST(what_fills_the_room_before_a_function_is_no_part_of_it)
+{
+	struct decode_memory memory = flat_memory(&flat);
+	uint64_t push = FLAT_CODE_START + (uint64_t)(filled_ip - filled_start) - 2;
+
+	decode_destroy(decoder);
+	memory.begin = begin_of_filled;
+	ck_assert_int_eq(decode_create(DECODE_MACHINE_X86_64, &memory, 64, &decoder), 0);
+	RUN(filled);
+	ck_assert_uint_eq(window.n_behind, 1);
+	ck_assert_uint_eq(window.behind[0].ip, push);
+	ck_assert_uint_eq(window.behind[0].address, STACK);
+	ck_assert_uint_eq(window.stall_ip, push);
+	/* At the begin itself nothing is known to have run. */
+	run(filled_start, filled_start + (filled_ip - filled_start - 2), filled_end);
+	ck_assert_uint_eq(window.n_behind, 0);
+	ck_assert_int_eq(window.stall, DECODE_STALL_UNKNOWN);
+}
+END_TEST
+
+START_TEST(bytes_within_a_vector_instruction_are_no_branch)
+{
+	sample.regs[DECODE_SI] = HEAP;
+	RUN(prefixed);
+	ck_assert_uint_eq(window.n_behind, 1);
+	ck_assert_uint_eq(window.behind[0].address, HEAP);
+	ck_assert_int_eq(window.stall, DECODE_STALL_ACCESS);
 }
 END_TEST
 
@@ -527,7 +573,7 @@ static void check_function(const uint8_t *code, struct tally *tally)
 
 		if (at > BEHIND_SWEEP_BYTES) {
 			tally->n++;
-			tally->n_told += decode_behind_lengths(code, at, &length, 1);
+			tally->n_told += decode_behind_lengths(code, at, false, &length, 1);
 			tally->n_right += length == at - previous;
 		}
 		if (decode_instruction_fill(code + at, 15, 0x10000 + at, &instruction) < 0)
@@ -560,6 +606,8 @@ int main(void)
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, zeros_of_a_table_before_code_are_no_instructions);
+	tcase_add_test(tcase, what_fills_the_room_before_a_function_is_no_part_of_it);
+	tcase_add_test(tcase, bytes_within_a_vector_instruction_are_no_branch);
 	tcase_add_test(tcase, the_access_before_ip_gets_the_time_of_its_block);
 	tcase_add_test(tcase, an_index_of_few_bits_tells_a_range);
 	tcase_add_test(tcase, an_index_of_few_bits_tells_a_range_ahead);

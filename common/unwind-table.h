@@ -1,0 +1,18 @@
+#pragma once
+/*
+ * Where functions begin, as a file's table for unwinding says (.eh_frame_hdr: Linux Standard Base
+ * Core 5.0, 10.6.2, "Exception Frame Header"). Stripped files have it as well. Pure functions: any
+ * thread; nothing is kept. The bytes are hostile, no field is trusted.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+/* Copy n_bytes at an address of the file's memory. Returns how many of them are known. */
+typedef size_t (*unwind_read)(void *user, uint64_t address, void *bytes, size_t n_bytes);
+
+/*
+ * The last begin of a function at or below an address, where the table lies at `header`
+ * (PT_GNU_EH_FRAME), all in addresses that `read` knows. 0: there is none, or the table has another
+ * form than linkers give it.
+ */
+uint64_t unwind_table_begin(uint64_t header, uint64_t address, unwind_read read, void *user);
