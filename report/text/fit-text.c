@@ -10,6 +10,7 @@
 #define BETWEEN_FRAMES " < "
 #define BEHIND_CALL    " \u203a "
 #define ELLIPSIS       "\u2026"
+#define HEX	       "0123456789abcdef"
 #define MAX_INDENT     16u
 #define MOST_OF_FRAME  8192u /* bytes */
 #define LEAST_OF_FRAME 12u /* columns: less of it says nothing */
@@ -131,6 +132,19 @@ static unsigned columns_of_end(const char *text, unsigned width)
 	return n_component > n_end && n_component < width - 1 ? n_component : n_end;
 }
 
+/* Of "f (libgvc.so.6+0x4ea75)" the library goes, frame by frame, until it fits: f is there. */
+static void shorten_places(char *text, unsigned width)
+{
+	for (char *at = strstr(text, " ("); at && fit_columns(text) > width;
+	     at = strstr(at + 1, " (")) {
+		char *end = strchr(at, ')');
+		char *offset = strstr(at, "+0x");
+
+		if (end && offset && offset < end && offset[3 + strspn(offset + 3, HEX)] == ')')
+			memmove(at + strlen(" ("), offset, strlen(offset) + 1);
+	}
+}
+
 static void write_middle_cut(FILE *out, const char *given, unsigned width)
 {
 	/* Without an allocation that could fail: what is longer is cut as it is. */
@@ -241,11 +255,17 @@ static void write_call(FILE *out, const char *text, unsigned width)
 	fputs(BEHIND_CALL ELLIPSIS, out);
 }
 
-void fit_write(FILE *out, const char *text, unsigned width)
+void fit_write(FILE *out, const char *given, unsigned width)
 {
-	unsigned columns = fit_columns(text);
+	/* Without an allocation that could fail: what is longer is cut as it is. */
+	char shortened[MOST_OF_FRAME];
+	const char *text = given;
 
-	if (width == 0 || columns <= width)
+	if (width > 0 && strlen(given) < sizeof(shortened)) {
+		text = strcpy(shortened, given);
+		shorten_places(shortened, width);
+	}
+	if (width == 0 || fit_columns(text) <= width)
 		fputs(text, out);
 	else if (strstr(text, BETWEEN_FRAMES) && width > 8)
 		write_frames(out, text, width);

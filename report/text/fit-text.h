@@ -9,7 +9,8 @@
 unsigned fit_columns(const char *text);
 
 /*
- * Write a text in at most width columns; 0: all of it. Of a call stack ("f a.c:1 < g a.c:2") the
+ * Write a text in at most width columns; 0: all of it. The libraries of "f (libx.so.1+0x12)" go
+ * first, as f is named. Of a call stack ("f a.c:1 < g a.c:2") the
  * innermost frames stay that fit, and "…" says that there are more. Of a call with what it called
  * of libraries ("f a.c:1 › g › h") the innermost goes first. Else template arguments and parameters
  * are shortened ("f<…>(…)"), and what then is cut out is in the middle: the begin of a name stays,

@@ -215,6 +215,13 @@ static const struct {
 	  "Cache::get a.cc:7 › … < …" },
 	{ "a_name_of_a_function_that_is_long_and_in_c a.c:7 › malloc", 34,
 	  "a_name_of_a_func…nd_in_c a.c:7 › …" },
+	/* The library of a function that is named goes first; where only it is known, it stays. */
+	{ "node (liblayout.so.6+0xb3e1) › zmalloc < place (liblayout.so.6+0x14c72) < main", 60,
+	  "node (+0xb3e1) › zmalloc < place (+0x14c72) < main" },
+	{ "node (liblayout.so.6+0xb3e1) › zmalloc < liblayout.so.6+0x6267 < main", 60,
+	  "node (+0xb3e1) › zmalloc < liblayout.so.6+0x6267 < main" },
+	{ "f(int) (in libc.so.6) (libc.so.6+0x1g) a name that is long", 30,
+	  "f(…) (in libc.so… that is long" },
 	/* Brackets that nothing ends: 3 of 9. */
 	{ "a<b<c<d<e<f<g<h<i<j<k<l<m<n<o<p", 10, "a<b<c<…o<p" },
 };
