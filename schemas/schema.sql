@@ -1325,18 +1325,18 @@ CREATE TABLE picture_category (
     PRIMARY KEY (run_id, process_id, colour, number)
 ) WITHOUT ROWID;
 
--- Up to 16,384 touches, or blocks, that lie near each other in time and address; and up to 2,048
--- that lie near each other in time and are of call sites side by side. *Where are most blocks?*
+-- Up to 16,384 touches, or blocks, that lie near each other in time and address. *Where are most
+-- blocks?*
 CREATE TABLE picture_part (
     id          INTEGER PRIMARY KEY, -- number of the part
     run_id      INTEGER NOT NULL,  -- `run.id`
     process_id  INTEGER NOT NULL,  -- `process.id`
-    kind        INTEGER NOT NULL,  -- 0 touches, 1 blocks, 2 touches by site, 3 blocks by site
+    kind        INTEGER NOT NULL,  -- 0 touches, 1 blocks
     n           INTEGER NOT NULL,  -- [rows] how many
     from_ns     INTEGER NOT NULL,  -- [ns] the first touch or allocation
     to_ns       INTEGER NOT NULL,  -- [ns] the last touch or free
-    low         INTEGER NOT NULL,  -- [address] the lowest byte; by site: the lowest `stack.id`
-    high        INTEGER NOT NULL,  -- [address] the highest byte; by site: the highest `stack.id`
+    low         INTEGER NOT NULL,  -- [address] the lowest byte
+    high        INTEGER NOT NULL,  -- [address] the highest byte
     max_size    INTEGER NOT NULL,  -- [bytes] the largest block
     max_life_ns INTEGER NOT NULL   -- [ns] the longest life of a block
 );

@@ -9,8 +9,6 @@
 #include "store/compact/scan.h"
 #include "store/statement.h"
 
-#define N_SAMPLES 65536u /* that touches may be behind */
-
 static int64_t or_else(int64_t value, int64_t of_null)
 {
 	return value == SCAN_NULL ? of_null : value;
@@ -73,26 +71,30 @@ int picture_scan_blocks(sqlite3 *db, int64_t run_id, picture_visit_block visit, 
 
 /* ---- Touches ---- */
 
-/* Samples and their details beside the touches, each read once in the order of their ids. */
-struct samples {
+/* Rows of a table beside the touches, in the order of their ids, which are its first column. */
+struct side {
 	struct scan *scan;
+	const struct scan_rows *rows; /* at hand; NULL: none yet, or none any more */
+	bool is_over;
+	uint32_t at; /* the first row of them whose id is not less than the one that was sought */
+};
+
+/* Samples and their details beside the touches, each read once. */
+struct samples {
+	struct side samples;
+	struct side details;
 	int64_t low, high; /* ids of all that are read: others lie at other times */
-	const struct scan_rows *rows; /* at hand; NULL: none yet */
-	uint32_t next; /* row of them */
-	struct scan *details;
-	const struct scan_rows *detail_rows; /* at hand; NULL: none any more */
-	uint32_t next_detail;
-	sqlite3_stmt *one; /* a sample by its id: of touches out of order */
-	int64_t last; /* sample that was read; INT64_MAX: all were */
+	sqlite3_stmt *one; /* a sample by its id: of touches far out of order */
 	const struct picture_touch_visitor *visitor;
-	struct picture_row_sample kept[N_SAMPLES]; /* by id; 0: none */
+	uint32_t next; /* row at hand that the visitor was not told of */
+	struct picture_row_sample found;
 };
 
 static void close_samples(struct samples **samples)
 {
 	if (*samples) {
-		scan_close((*samples)->scan);
-		scan_close((*samples)->details);
+		scan_close((*samples)->samples.scan);
+		scan_close((*samples)->details.scan);
 		sqlite3_finalize((*samples)->one);
 	}
 	free(*samples);
@@ -108,89 +110,84 @@ enum {
 	SAMPLE_STACK,
 };
 #define SAMPLE "id, process_id, thread_id, source_id, time_ns, weight, stack_id"
-
 enum { DETAIL_SAMPLE, DETAIL_LATENCY, DETAIL_NODE };
+#define DETAIL "sample_id, latency, node"
 
-static int next_details(struct samples *samples)
-{
-	int r = scan_next(samples->details, &samples->detail_rows);
-
-	samples->next_detail = 0;
-	if (r <= 0)
-		samples->detail_rows = NULL;
-	return r;
-}
-
-/* Of the samples that are read. */
-static int open_details(sqlite3 *db, int64_t run_id, struct samples *samples)
-{
-	const struct scan_query query = { "access_detail", "sample_id, latency, node", run_id };
-	const struct scan_bound bound = { DETAIL_SAMPLE, samples->low, samples->high, false };
-	int r = scan_open(db, &query, &samples->details);
-
-	if (r < 0)
-		return r;
-	scan_bound(samples->details, &bound);
-	return next_details(samples);
-}
-
-/* Ids of what is read are from *ret_low to *ret_high. */
-static int open_samples(sqlite3 *db, int64_t run_id, struct samples *samples, int64_t *ret_low,
-			int64_t *ret_high)
+/* Ids of what is read are from low to high. */
+static int open_samples(sqlite3 *db, int64_t run_id, struct samples *samples)
 {
 	const struct scan_query query = { "sample", SAMPLE, run_id };
+	const struct scan_query details = { "access_detail", DETAIL, run_id };
 	const struct scan_bound bound = { SAMPLE_TIME, samples->visitor->from_ns,
 					  samples->visitor->to_ns, false };
-	int r = scan_open(db, &query, &samples->scan);
+	int r = scan_open(db, &query, &samples->samples.scan);
 
+	if (r == 0)
+		r = scan_open(db, &details, &samples->details.scan);
 	if (r < 0)
 		return r;
-	scan_bound(samples->scan, &bound);
-	scan_extent(samples->scan, SAMPLE_ID, ret_low, ret_high);
-	samples->low = *ret_low;
-	samples->high = *ret_high;
-	r = open_details(db, run_id, samples);
-	if (r < 0)
-		return r;
+	scan_bound(samples->samples.scan, &bound);
+	scan_extent(samples->samples.scan, SAMPLE_ID, &samples->low, &samples->high);
+	const struct scan_bound ids = { DETAIL_SAMPLE, samples->low, samples->high, false };
+	scan_bound(samples->details.scan, &ids);
 	return statement_prepare(
 		db,
 		"SELECT " SAMPLE ", (SELECT latency FROM access_detail WHERE sample_id ="
-		" sample.id), (SELECT node + 1 FROM access_detail WHERE sample_id = sample.id)"
+		" sample.id), (SELECT node FROM access_detail WHERE sample_id = sample.id)"
 		" FROM sample WHERE id = ?1 AND +run_id = ?2",
 		&samples->one);
 }
 
-static int64_t node_of(int64_t value)
+/* The first of the rows at hand whose id is not less; mostly it is where the last one was. */
+static uint32_t first_from(const struct side *side, int64_t id)
 {
-	return value == SCAN_NULL ? 0 : (int64_t)((uint64_t)value + 1);
+	const int64_t *ids = side->rows->columns[0];
+	uint32_t n = side->rows->n, low = 0, high = n;
+	uint32_t i = side->at < n && ids[side->at] < id ? side->at + 1 : side->at;
+
+	if ((i == n || ids[i] >= id) && (i == 0 || ids[i - 1] < id))
+		return i;
+	while (low < high) {
+		i = low + (high - low) / 2;
+		low = ids[i] < id ? i + 1 : low;
+		high = ids[i] < id ? high : i;
+	}
+	return low;
 }
 
-static int read_detail(struct samples *samples, struct picture_row_sample *sample)
+/* The next rows. Returns 1, 0: there are none; or a negative errno. */
+static int side_step(struct side *side)
 {
-	const struct scan_rows *rows;
+	int r = side->is_over ? 0 : scan_next(side->scan, &side->rows);
 
-	while ((rows = samples->detail_rows)) {
-		uint32_t i = samples->next_detail;
-		int64_t id = i < rows->n ? rows->columns[DETAIL_SAMPLE][i] : INT64_MIN;
-		int r = i < rows->n ? 0 : next_details(samples);
-		if (r < 0)
-			return r;
-		if (id == sample->id) {
-			sample->latency = or_else(rows->columns[DETAIL_LATENCY][i], 0);
-			sample->node = node_of(rows->columns[DETAIL_NODE][i]);
-		}
-		if (id >= sample->id)
-			break;
-		samples->next_detail += i < rows->n;
-	}
-	return 0;
+	side->at = 0;
+	side->is_over = r <= 0;
+	if (r <= 0)
+		side->rows = NULL;
+	return r;
+}
+
+static bool is_behind(const struct side *side, int64_t id)
+{
+	return !side->rows || side->rows->columns[0][side->rows->n - 1] < id;
+}
+
+/* Whether an id, which is not behind the rows at hand, is one of theirs: then side->at is it. */
+static bool side_has(struct side *side, int64_t id)
+{
+	side->at = first_from(side, id);
+	return side->at < side->rows->n && side->rows->columns[0][side->at] == id;
+}
+
+static void set_detail(struct picture_row_sample *sample, int64_t latency, int64_t node)
+{
+	sample->latency = or_else(latency, 0);
+	sample->node = node == SCAN_NULL ? 0 : (int64_t)((uint64_t)node + 1);
 }
 
 /* NULL is 0, as SQLite has it. */
-static struct picture_row_sample *keep_sample(struct samples *samples, const int64_t *values)
+static void set_sample(struct picture_row_sample *sample, const int64_t *values)
 {
-	struct picture_row_sample *sample = &samples->kept[(uint64_t)values[SAMPLE_ID] % N_SAMPLES];
-
 	*sample = (struct picture_row_sample){
 		.id = values[SAMPLE_ID],
 		.process_id = or_else(values[SAMPLE_PROCESS], 0),
@@ -200,80 +197,107 @@ static struct picture_row_sample *keep_sample(struct samples *samples, const int
 		.weight = values[SAMPLE_WEIGHT],
 		.stack_id = or_else(values[SAMPLE_STACK], 0),
 	};
-	return sample;
 }
 
-static int read_next(struct samples *samples)
+/* One that has been left behind. Returns 1; 0: there is none; or a negative errno. */
+static int look_up(struct samples *samples, int64_t id)
 {
-	const struct picture_touch_visitor *visitor = samples->visitor;
-	int64_t values[SAMPLE_STACK + 1];
+	int64_t values[SAMPLE_STACK + 3];
 
-	if (!samples->rows || samples->next == samples->rows->n) {
-		int r = scan_next(samples->scan, &samples->rows);
-		samples->next = 0;
-		if (r <= 0) {
-			samples->last = INT64_MAX;
-			return r;
-		}
-	}
-	for (unsigned i = 0; i <= SAMPLE_STACK; i++)
-		values[i] = samples->rows->columns[i][samples->next];
-	samples->next++;
-	struct picture_row_sample *sample = keep_sample(samples, values);
-	samples->last = sample->id;
-	if (sample->time_ns < visitor->from_ns || sample->time_ns > visitor->to_ns)
-		return 0;
-	int r = read_detail(samples, sample);
-	return r < 0 || !visitor->sample ? r : visitor->sample(visitor->context, sample);
-}
-
-/* One that has been left behind; 0: there is none. */
-static int look_up(struct samples *samples, int64_t id,
-		   const struct picture_row_sample **ret_sample)
-{
 	statement_integer(samples->one, 1, id);
 	int r = statement_step(samples->one);
-
+	for (int i = 0; r > 0 && i < SAMPLE_STACK + 3; i++)
+		values[i] = sqlite3_column_type(samples->one, i) == SQLITE_NULL
+				    ? SCAN_NULL
+				    : sqlite3_column_int64(samples->one, i);
 	if (r > 0) {
-		int64_t values[SAMPLE_STACK + 1];
-		for (int i = 0; i <= SAMPLE_STACK; i++)
-			values[i] = sqlite3_column_int64(samples->one, i);
-		struct picture_row_sample *sample = keep_sample(samples, values);
-		sample->latency = sqlite3_column_int64(samples->one, SAMPLE_STACK + 1);
-		sample->node = sqlite3_column_int64(samples->one, SAMPLE_STACK + 2);
-		*ret_sample = sample;
+		set_sample(&samples->found, values);
+		set_detail(&samples->found, values[SAMPLE_STACK + 1], values[SAMPLE_STACK + 2]);
 	}
 	sqlite3_reset(samples->one);
 	return r;
 }
 
-/* Returns 1, 0: there is no such sample, or what reading it returned. */
-static int find_sample(struct samples *samples, int64_t id,
-		       const struct picture_row_sample **ret_sample)
+/* A row at hand, with its detail. Returns 1 or a negative errno. */
+static int read_row(struct samples *samples, uint32_t row)
 {
-	const struct picture_row_sample *sample = &samples->kept[(uint64_t)id % N_SAMPLES];
+	const int64_t *const *columns = samples->samples.rows->columns;
+	struct side *details = &samples->details;
+	int64_t values[SAMPLE_STACK + 1];
+	int r = 1;
 
-	if (id < samples->low || id > samples->high)
-		return 0;
-	while (samples->last < id) {
-		int r = read_next(samples);
-		if (r != 0)
-			return r;
-	}
-	if (sample->id != id)
-		return look_up(samples, id, ret_sample);
-	*ret_sample = sample;
+	for (unsigned i = 0; i <= SAMPLE_STACK; i++)
+		values[i] = columns[i][row];
+	set_sample(&samples->found, values);
+	while (r > 0 && !details->is_over && is_behind(details, values[SAMPLE_ID]))
+		r = side_step(details);
+	if (r < 0 || !details->rows)
+		return r < 0 ? r : 1;
+	if (details->rows->columns[DETAIL_SAMPLE][0] > values[SAMPLE_ID])
+		return look_up(samples, values[SAMPLE_ID]);
+	if (side_has(details, values[SAMPLE_ID]))
+		set_detail(&samples->found, details->rows->columns[DETAIL_LATENCY][details->at],
+			   details->rows->columns[DETAIL_NODE][details->at]);
 	return 1;
 }
 
+/* Tell of the samples at hand up to an id, if they are wanted. */
+static int tell(struct samples *samples, int64_t id)
+{
+	const struct picture_touch_visitor *visitor = samples->visitor;
+	const struct scan_rows *rows = samples->samples.rows;
+
+	for (; visitor->sample && rows && samples->next < rows->n; samples->next++) {
+		int64_t time_ns = rows->columns[SAMPLE_TIME][samples->next];
+		if (rows->columns[SAMPLE_ID][samples->next] > id)
+			break;
+		if (time_ns < visitor->from_ns || time_ns > visitor->to_ns)
+			continue;
+		int r = read_row(samples, samples->next);
+		if (r > 0)
+			r = visitor->sample(visitor->context, &samples->found);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* Have the samples up to an id at hand, or behind; all others are told of. */
+static int go_to(struct samples *samples, int64_t id)
+{
+	int r = 1;
+
+	while (r > 0 && !samples->samples.is_over && is_behind(&samples->samples, id)) {
+		r = tell(samples, INT64_MAX);
+		if (r < 0)
+			return r;
+		r = side_step(&samples->samples);
+		samples->next = 0;
+	}
+	return r < 0 ? r : tell(samples, id);
+}
+
+/* Returns 1, 0: there is no such sample, or what reading it returned. */
+static int find_sample(struct samples *samples, int64_t id)
+{
+	if (id < samples->low || id > samples->high)
+		return 0;
+	int r = go_to(samples, id);
+	if (r < 0)
+		return r;
+	return samples->samples.rows && side_has(&samples->samples, id)
+		       ? read_row(samples, samples->samples.at)
+		       : look_up(samples, id);
+}
+
 enum {
+	TOUCH_KIND,
+	TOUCH_OWNER,
 	TOUCH_SAMPLE,
 	TOUCH_ROLE,
 	TOUCH_ADDRESS,
 	TOUCH_WRITE,
 	TOUCH_DATA_SRC,
-	TOUCH_KIND,
-	TOUCH_OWNER,
 	TOUCH_SHARE,
 	TOUCH_PHASE,
 	TOUCH_FRAME,
@@ -303,28 +327,25 @@ static struct picture_row_touch touch_of(const int64_t *const *columns, uint32_t
 	};
 }
 
+static bool is_wanted(const void *context, const int64_t *const *columns, uint32_t row)
+{
+	const struct picture_touch_visitor *visitor = context;
+
+	return visitor->wants(visitor->context, (int)columns[TOUCH_KIND][row],
+			      or_else(columns[TOUCH_OWNER][row], 0));
+}
+
 static int read_touches(struct samples *samples, const struct scan_rows *rows)
 {
-	const struct picture_row_sample *sample = NULL;
 	int r = 0;
 
 	for (uint32_t i = 0; i < rows->n && r == 0; i++) {
-		r = find_sample(samples, rows->columns[TOUCH_SAMPLE][i], &sample);
+		r = find_sample(samples, rows->columns[TOUCH_SAMPLE][i]);
 		if (r <= 0)
 			continue;
-		const struct picture_row_touch touch = touch_of(rows->columns, i, sample);
+		const struct picture_row_touch touch = touch_of(rows->columns, i, &samples->found);
 		r = samples->visitor->touch(samples->visitor->context, &touch);
 	}
-	return r;
-}
-
-/* Those behind the last touch. */
-static int read_rest(struct samples *samples)
-{
-	int r = 0;
-
-	while (samples->last < INT64_MAX && r == 0)
-		r = read_next(samples);
 	return r;
 }
 
@@ -333,10 +354,11 @@ int picture_scan_touches(sqlite3 *db, int64_t run_id, const struct picture_touch
 	auto_scan struct scan *scan = NULL;
 	const struct scan_query query = {
 		"touch",
-		"sample_id, role, address, is_write, data_src, owner_kind, owner_id, share, phase,"
+		"owner_kind, owner_id, sample_id, role, address, is_write, data_src, share, phase,"
 		" frame_id, size",
 		run_id,
 	};
+	const struct scan_choice choice = { TOUCH_OWNER + 1, is_wanted, visitor };
 	struct scan_bound bound = { .column = TOUCH_SAMPLE };
 	const struct scan_rows *rows;
 	__attribute__((cleanup(close_samples))) struct samples *samples =
@@ -345,14 +367,18 @@ int picture_scan_touches(sqlite3 *db, int64_t run_id, const struct picture_touch
 	if (!samples)
 		return -ENOMEM;
 	samples->visitor = visitor;
-	int r = open_samples(db, run_id, samples, &bound.low, &bound.high);
+	int r = open_samples(db, run_id, samples);
 	if (r == 0)
 		r = scan_open(db, &query, &scan);
 	if (r < 0)
 		return r;
 	statement_integer(samples->one, 2, run_id);
+	bound.low = samples->low;
+	bound.high = samples->high;
 	scan_bound(scan, &bound);
+	if (visitor->wants)
+		scan_choose(scan, &choice);
 	while (r == 0 && (r = scan_next(scan, &rows)) == 1)
 		r = read_touches(samples, rows);
-	return r < 0 ? r : read_rest(samples);
+	return r < 0 || !visitor->sample ? r : go_to(samples, INT64_MAX);
 }

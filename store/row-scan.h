@@ -3,6 +3,7 @@
  * All blocks and touches of a run, in the order of their ids, row by row (compact/scan.h).
  */
 #include <sqlite3.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct picture_row_block {
@@ -49,6 +50,8 @@ typedef int (*picture_visit_block)(void *context, const struct picture_row_block
 
 /* Samples in the order of their ids, each before the first of its touches. */
 struct picture_touch_visitor {
+	/* Whether the touches of an owner are wanted; also called by another thread. NULL: all. */
+	bool (*wants)(const void *context, int owner_kind, int64_t owner_id);
 	int (*sample)(void *context, const struct picture_row_sample *sample); /* NULL is fine */
 	int (*touch)(void *context, const struct picture_row_touch *touch);
 	void *context;

@@ -97,12 +97,14 @@ int chunk_column_decode(struct chunk_decoder *decoder, const void *bytes, size_t
 			const struct chunk_column *other, struct chunk_column **ret_column);
 struct chunk_column *chunk_column_free(struct chunk_column *column); /* accepts NULL */
 
-/* n rows whose values are wanted, and no column. */
+/* Values that are wanted, and no column. */
 struct chunk_wanted {
 	int64_t *values; /* CHUNK_NULL: NULL */
 	const int64_t
 		*others; /* values of the column that chunk_column_check() asked for, or NULL */
-	uint32_t n;
+	uint32_t n; /* rows of the column */
+	const uint32_t *rows; /* only these of them, ascending, also in `others`; NULL: all */
+	uint32_t n_chosen; /* of rows */
 };
 
 /* The same, as plain values. Returns 0 or -EBADMSG. */

@@ -8,6 +8,14 @@
 #include "store/columns/encoding.h"
 #include "trace/frame.h"
 
+/* Loops over rows that gain from wider vectors, where the processor has them. */
+#if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&                \
+	!defined(__SANITIZE_THREAD__)
+#define wide __attribute__((target_clones("avx2", "default"), optimize("O3")))
+#else
+#define wide
+#endif
+
 #define TILE_ROWS 1024u /* that are put together at a time: they stay in the cache */
 _Static_assert(CHUNK_ROWS % TILE_ROWS == 0 && CHUNK_DICTIONARY_MAX % TILE_ROWS == 0, "whole tiles");
 
@@ -120,8 +128,8 @@ static int read_planes(struct chunk_decoder *decoder, struct input *input, unsig
 }
 
 /* The numbers of a tile, which begins at a row. */
-static void join_planes(const struct chunk_decoder *decoder, unsigned n_planes, uint32_t from,
-			uint64_t *restrict numbers)
+wide static void join_planes(const struct chunk_decoder *decoder, unsigned n_planes, uint32_t from,
+			     uint64_t *restrict numbers)
 {
 	memset(numbers, 0, TILE_ROWS * sizeof(*numbers));
 	for (unsigned plane = 0; plane < n_planes; plane++) {
@@ -139,6 +147,7 @@ struct reading {
 	const struct chunk_wanted *wanted;
 	uint64_t has_null; /* 1 or 0 */
 	uint64_t before; /* value of the last row that was not NULL */
+	const uint64_t *list; /* DICTIONARY */
 	uint32_t n_listed;
 };
 
@@ -169,8 +178,8 @@ static int put_listed(const struct reading *reading, const uint64_t *codes, cons
 }
 
 /* Distances from the least value: no row depends on another one. */
-static void put_plain(const struct reading *reading, const uint64_t *codes, int64_t *values,
-		      uint32_t n)
+wide static void put_plain(const struct reading *reading, const uint64_t *codes, int64_t *values,
+			   uint32_t n)
 {
 	uint64_t base = reading->head->base;
 	unsigned shift = reading->head->shift;
@@ -198,23 +207,84 @@ static void put_distances(struct reading *reading, const uint64_t *codes, const 
 	}
 }
 
-static int put_tile(const struct chunk_decoder *decoder, struct reading *reading, uint32_t from)
+/* others: NULL but for RELATIVE. */
+static int put_codes(struct reading *reading, const uint64_t *codes, const int64_t *others,
+		     int64_t *values, uint32_t n)
+{
+	if (reading->head->coding == CHUNK_DICTIONARY)
+		return put_listed(reading, codes, reading->list, values, n);
+	if (reading->head->coding == CHUNK_PLAIN)
+		put_plain(reading, codes, values, n);
+	else
+		put_distances(reading, codes, others, values, n);
+	return 0;
+}
+
+static int put_tile(const struct chunk_decoder *decoder, struct reading *reading, uint32_t from,
+		    int64_t *values)
 {
 	const struct chunk_column_head *head = reading->head;
 	uint32_t n = head->n_rows - from < TILE_ROWS ? head->n_rows - from : TILE_ROWS;
-	int64_t *values = reading->wanted->values + from;
+	bool is_relative = head->coding == CHUNK_RELATIVE;
 	uint64_t codes[TILE_ROWS];
 
 	join_planes(decoder, head->n_planes, from, codes);
-	if (head->coding == CHUNK_DICTIONARY)
-		return put_listed(reading, codes, decoder->list, values, n);
-	if (head->coding == CHUNK_PLAIN)
-		put_plain(reading, codes, values, n);
-	else
-		put_distances(reading, codes,
-			      head->coding == CHUNK_RELATIVE ? reading->wanted->others + from
-							     : NULL,
-			      values, n);
+	return put_codes(reading, codes, is_relative ? reading->wanted->others + from : NULL,
+			 values, n);
+}
+
+static int put_all(const struct chunk_decoder *decoder, struct reading *reading)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; i < reading->head->n_rows && r == 0; i += TILE_ROWS)
+		r = put_tile(decoder, reading, i, reading->wanted->values + i);
+	return r;
+}
+
+/* ---- Chosen rows ---- */
+
+/* Rows that depend on no other one: only their codes are put together. */
+static int put_single(const struct chunk_decoder *decoder, struct reading *reading)
+{
+	const struct chunk_wanted *wanted = reading->wanted;
+	bool is_relative = reading->head->coding == CHUNK_RELATIVE;
+	uint64_t codes[TILE_ROWS];
+	int r = 0;
+
+	for (uint32_t from = 0, n; from < wanted->n_chosen && r == 0; from += n) {
+		n = wanted->n_chosen - from < TILE_ROWS ? wanted->n_chosen - from : TILE_ROWS;
+		for (uint32_t i = 0; i < n; i++) {
+			codes[i] = 0;
+			for (unsigned plane = 0; plane < reading->head->n_planes; plane++)
+				codes[i] |= (uint64_t)decoder->planes[plane][wanted->rows[from + i]]
+					    << (8 * plane);
+		}
+		r = put_codes(reading, codes, is_relative ? wanted->others + from : NULL,
+			      wanted->values + from, n);
+	}
+	return r;
+}
+
+/* Distances from the row before: all are put together, and the chosen ones are kept. */
+static void put_and_keep(const struct chunk_decoder *decoder, struct reading *reading)
+{
+	const struct chunk_wanted *wanted = reading->wanted;
+	int64_t values[TILE_ROWS];
+	uint32_t n = 0;
+
+	for (uint32_t from = 0; n < wanted->n_chosen; from += TILE_ROWS) {
+		put_tile(decoder, reading, from, values);
+		for (; n < wanted->n_chosen && wanted->rows[n] < from + TILE_ROWS; n++)
+			wanted->values[n] = values[wanted->rows[n] - from];
+	}
+}
+
+static int put_chosen(const struct chunk_decoder *decoder, struct reading *reading)
+{
+	if (reading->head->coding != CHUNK_DELTA)
+		return put_single(decoder, reading);
+	put_and_keep(decoder, reading);
 	return 0;
 }
 
@@ -223,7 +293,7 @@ int chunk_column_values(struct chunk_decoder *decoder, const void *bytes, size_t
 {
 	struct input input = { bytes, n_bytes };
 	struct chunk_column_head head;
-	struct reading reading = { .head = &head, .wanted = wanted };
+	struct reading reading = { .head = &head, .wanted = wanted, .list = decoder->list };
 	int r = read_head(&input, &head);
 
 	if (r < 0 || head.n_rows != wanted->n || (head.coding == CHUNK_RELATIVE && !wanted->others))
@@ -232,8 +302,8 @@ int chunk_column_values(struct chunk_decoder *decoder, const void *bytes, size_t
 	r = read_list(decoder, &input, &reading);
 	if (r == 0)
 		r = read_planes(decoder, &input, head.n_planes, head.n_rows);
-	for (uint32_t i = 0; i < head.n_rows && r == 0; i += TILE_ROWS)
-		r = put_tile(decoder, &reading, i);
+	if (r == 0)
+		r = wanted->rows ? put_chosen(decoder, &reading) : put_all(decoder, &reading);
 	return r == 0 && input.n_left > 0 ? -EBADMSG : r;
 }
 

@@ -13,20 +13,24 @@
 
 _Static_assert(SCAN_NULL == CHUNK_NULL, "values are passed on");
 
-#define N_JOBS	  (CHUNK_SERIES + 1) /* a chunk of each series, and the next one */
+#define N_WORKERS 2u
+#define N_JOBS	  (CHUNK_SERIES + N_WORKERS) /* a chunk of each series, and the next ones */
 #define MIN_AHEAD 3u /* chunks, for which a thread pays */
 
 /* A chunk on its way from bytes to values. */
 struct job {
 	const struct chunk_head *head; /* NULL: it is free */
 	unsigned series;
-	uint32_t from; /* the first row that was not given out */
+	uint32_t n; /* rows that are wanted */
+	uint32_t from; /* the first of them that was not given out */
+	uint32_t *chosen; /* which of the chunk they are, CHUNK_ROWS; NULL: all */
+	uint64_t first; /* columns that are needed to choose, a bit for each */
+	uint64_t rest;
 	struct stored {
 		char *bytes;
 		size_t n;
 		size_t n_allocated;
 		int other;
-		bool is_needed;
 		int64_t *values; /* CHUNK_ROWS */
 	} columns[CHUNK_COLUMNS];
 	int result;
@@ -41,7 +45,6 @@ struct scan {
 	char *schema;
 	const char *table; /* while it is opened */
 	struct chunk_store *store;
-	struct chunk_decoder *decoder;
 	unsigned columns[SCAN_COLUMNS]; /* places in the table */
 	unsigned n_columns;
 	int id_column; /* -1: none */
@@ -49,22 +52,27 @@ struct scan {
 	int64_t run_id;
 	bool is_merged; /* both series have rows: their ids are compared */
 	bool is_begun;
+	struct scan_choice choice; /* of no columns: all rows are wanted */
 	struct place *chunks; /* in the order of their first rows */
 	size_t n_chunks;
 	size_t n_fetched;
 	struct job jobs[N_JOBS];
-	struct job *ahead; /* the next chunk; NULL: there is none */
+	struct job *ahead[N_WORKERS]; /* the next chunks in their order; NULL: there is none */
 	struct job *places[CHUNK_SERIES]; /* chunks whose rows are given out */
 	struct job *given; /* was given out as a whole */
 	int64_t *merged[SCAN_COLUMNS];
 	struct scan_rows out;
-	/* The thread; `work` is under the lock. */
+	/* `work` of the workers is under the lock. */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	pthread_t thread;
-	bool has_thread;
 	bool is_over;
-	struct job *work; /* to be decoded */
+	struct worker {
+		struct scan *scan;
+		struct chunk_decoder *decoder;
+		pthread_t thread;
+		bool has_thread;
+		struct job *work; /* to be decoded */
+	} workers[N_WORKERS];
 };
 
 /* ---- Decoding, also by the thread: no word of SQLite ---- */
@@ -76,62 +84,114 @@ static int decode_column(struct chunk_decoder *decoder, struct job *job, unsigne
 		.values = stored->values,
 		.others = stored->other >= 0 ? job->columns[stored->other].values : NULL,
 		.n = job->head->n_rows,
+		.rows = job->n < job->head->n_rows ? job->chosen : NULL,
+		.n_chosen = job->n,
 	};
 
 	return chunk_column_values(decoder, stored->bytes, stored->n, &wanted);
 }
 
 /* What a column is relative to lies before it. */
-static void decode(struct chunk_decoder *decoder, struct job *job)
+static int decode_columns(struct chunk_decoder *decoder, struct job *job, uint64_t which)
 {
 	int r = 0;
 
 	for (unsigned i = 0; i < CHUNK_COLUMNS && r == 0; i++) {
-		if (job->columns[i].is_needed)
+		if (which >> i & 1)
 			r = decode_column(decoder, job, i);
 	}
+	return r;
+}
+
+/* Of the first columns what is wanted moves to the front. */
+static void choose_rows(const struct scan *scan, struct job *job)
+{
+	const struct scan_choice *choice = &scan->choice;
+	const int64_t *columns[SCAN_COLUMNS];
+
+	for (unsigned i = 0; i < choice->n_columns; i++)
+		columns[i] = job->columns[scan->columns[i]].values;
+	job->n = 0;
+	for (uint32_t i = 0; i < job->head->n_rows; i++) {
+		if (choice->is_wanted(choice->context, columns, i))
+			job->chosen[job->n++] = i;
+	}
+	for (unsigned i = 0; i < CHUNK_COLUMNS; i++) {
+		int64_t *values = job->columns[i].values;
+		for (uint32_t row = 0; job->first >> i & 1 && row < job->n; row++)
+			values[row] = values[job->chosen[row]];
+	}
+}
+
+static void decode(const struct worker *worker, struct job *job)
+{
+	job->n = job->head->n_rows;
+	int r = decode_columns(worker->decoder, job, job->first);
+	if (r == 0 && job->chosen)
+		choose_rows(worker->scan, job);
+	if (r == 0 && job->n > 0)
+		r = decode_columns(worker->decoder, job, job->rest);
 	job->result = r;
 }
 
 static void *run(void *context)
 {
-	struct scan *scan = context;
+	struct worker *worker = context;
+	struct scan *scan = worker->scan;
 
 	pthread_mutex_lock(&scan->lock);
 	for (;;) {
-		while (!scan->work && !scan->is_over)
+		while (!worker->work && !scan->is_over)
 			pthread_cond_wait(&scan->changed, &scan->lock);
-		struct job *job = scan->work;
+		struct job *job = worker->work;
 		if (!job)
 			break;
 		pthread_mutex_unlock(&scan->lock);
-		decode(scan->decoder, job);
+		decode(worker, job);
 		pthread_mutex_lock(&scan->lock);
-		scan->work = NULL;
+		worker->work = NULL;
 		pthread_cond_broadcast(&scan->changed);
 	}
 	pthread_mutex_unlock(&scan->lock);
 	return NULL;
 }
 
-static void give(struct scan *scan, struct job *job)
+/* Chunks go to the workers in turn: the one at hand has none. */
+static int give(struct scan *scan, struct job *job)
 {
-	if (!scan->has_thread && scan->n_chunks >= MIN_AHEAD)
-		scan->has_thread = quiet_thread_start(&scan->thread, run, scan) == 0;
-	if (!scan->has_thread) {
-		decode(scan->decoder, job);
-		return;
+	struct worker *worker = &scan->workers[scan->n_fetched % N_WORKERS];
+
+	worker->scan = scan;
+	if (!worker->decoder)
+		worker->decoder = chunk_decoder_open();
+	if (!worker->decoder)
+		return -ENOMEM;
+	if (!worker->has_thread && scan->n_chunks >= MIN_AHEAD)
+		worker->has_thread = quiet_thread_start(&worker->thread, run, worker) == 0;
+	if (!worker->has_thread) {
+		decode(worker, job);
+		return 0;
 	}
 	pthread_mutex_lock(&scan->lock);
-	scan->work = job;
+	worker->work = job;
 	pthread_cond_broadcast(&scan->changed);
 	pthread_mutex_unlock(&scan->lock);
+	return 0;
 }
 
-static void wait_for_work(struct scan *scan)
+static bool is_at_work(const struct scan *scan, const struct job *job)
+{
+	for (unsigned i = 0; i < N_WORKERS; i++) {
+		if (scan->workers[i].work == job)
+			return true;
+	}
+	return false;
+}
+
+static void wait_for(struct scan *scan, const struct job *job)
 {
 	pthread_mutex_lock(&scan->lock);
-	while (scan->work)
+	while (is_at_work(scan, job))
 		pthread_cond_wait(&scan->changed, &scan->lock);
 	pthread_mutex_unlock(&scan->lock);
 }
@@ -142,18 +202,21 @@ struct scan *scan_close(struct scan *scan)
 {
 	if (!scan)
 		return NULL;
-	if (scan->has_thread) {
-		pthread_mutex_lock(&scan->lock);
-		scan->is_over = true;
-		pthread_cond_broadcast(&scan->changed);
-		pthread_mutex_unlock(&scan->lock);
-		pthread_join(scan->thread, NULL);
+	pthread_mutex_lock(&scan->lock);
+	scan->is_over = true;
+	pthread_cond_broadcast(&scan->changed);
+	pthread_mutex_unlock(&scan->lock);
+	for (unsigned i = 0; i < N_WORKERS; i++) {
+		if (scan->workers[i].has_thread)
+			pthread_join(scan->workers[i].thread, NULL);
+		chunk_decoder_close(scan->workers[i].decoder);
 	}
 	for (unsigned i = 0; i < N_JOBS; i++) {
 		for (unsigned j = 0; j < CHUNK_COLUMNS; j++) {
 			free(scan->jobs[i].columns[j].bytes);
 			free(scan->jobs[i].columns[j].values);
 		}
+		free(scan->jobs[i].chosen);
 	}
 	for (unsigned i = 0; i < SCAN_COLUMNS; i++)
 		free(scan->merged[i]);
@@ -162,7 +225,6 @@ struct scan *scan_close(struct scan *scan)
 	if (scan->is_begun)
 		chunk_store_end(scan->store);
 	chunk_store_close(scan->store);
-	chunk_decoder_close(scan->decoder);
 	pthread_mutex_destroy(&scan->lock);
 	pthread_cond_destroy(&scan->changed);
 	free(scan);
@@ -289,8 +351,7 @@ static int open_chunks(sqlite3 *db, struct scan *scan)
 	if (scan->run_column < 0 || n_columns == 0 || n_columns > CHUNK_COLUMNS)
 		return -EINVAL;
 	scan->store = chunk_store_open(db, scan->schema, scan->table, n_columns, 0);
-	scan->decoder = chunk_decoder_open();
-	return scan->store && scan->decoder ? list_chunks(scan) : -ENOMEM;
+	return scan->store ? list_chunks(scan) : -ENOMEM;
 }
 
 int scan_open(sqlite3 *db, const struct scan_query *query, struct scan **ret_scan)
@@ -328,6 +389,20 @@ void scan_bound(struct scan *scan, const struct scan_bound *bound)
 	scan->n_chunks = n;
 }
 
+void scan_choose(struct scan *scan, const struct scan_choice *choice)
+{
+	scan->choice = *choice;
+}
+
+uint64_t scan_n_rows(const struct scan *scan)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < scan->n_chunks; i++)
+		n += scan->chunks[i].head->n_rows;
+	return n;
+}
+
 void scan_extent(const struct scan *scan, unsigned number, int64_t *ret_low, int64_t *ret_high)
 {
 	unsigned column = scan->columns[number];
@@ -343,10 +418,10 @@ void scan_extent(const struct scan *scan, unsigned number, int64_t *ret_low, int
 
 /* ---- Chunks ---- */
 
-/* Copy the bytes of a column, and of that which it is relative to. */
-static int fetch_column(struct scan *scan, struct job *job, int column)
+/* Copy the bytes of a column, and of that which it is relative to, unless they are there. */
+static int fetch_column(struct scan *scan, struct job *job, int column, uint64_t *which)
 {
-	while (column >= 0 && !job->columns[column].is_needed) {
+	while (column >= 0 && !((job->first | job->rest) >> column & 1)) {
 		struct stored *stored = &job->columns[column];
 		struct chunk_bytes bytes;
 		int r = chunk_store_bytes(scan->store, job->head, (unsigned)column, &bytes);
@@ -359,7 +434,7 @@ static int fetch_column(struct scan *scan, struct job *job, int column)
 		memcpy(stored->bytes, bytes.at, bytes.n);
 		stored->n = bytes.n;
 		stored->other = bytes.other;
-		stored->is_needed = true;
+		*which |= UINT64_C(1) << column;
 		column = bytes.other;
 	}
 	return 0;
@@ -369,55 +444,74 @@ static int fetch(struct scan *scan, struct job *job)
 {
 	int r = 0;
 
-	for (unsigned i = 0; i < CHUNK_COLUMNS; i++)
-		job->columns[i].is_needed = false;
+	job->first = job->rest = 0;
 	for (unsigned i = 0; i < scan->n_columns && r == 0; i++)
-		r = fetch_column(scan, job, (int)scan->columns[i]);
+		r = fetch_column(scan, job, (int)scan->columns[i],
+				 i < scan->choice.n_columns ? &job->first : &job->rest);
 	if (r == 0 && scan->is_merged && scan->id_column >= 0)
-		r = fetch_column(scan, job, scan->id_column);
-	return r;
+		r = fetch_column(scan, job, scan->id_column, &job->rest);
+	if (r == 0 && scan->choice.n_columns && !job->chosen)
+		job->chosen = malloc(CHUNK_ROWS * sizeof(*job->chosen));
+	return r < 0 || job->chosen || !scan->choice.n_columns ? r : -ENOMEM;
 }
 
-/* Begin with the next chunk. */
+/* Begin with the next chunks. */
 static int look_ahead(struct scan *scan)
 {
-	struct job *job = scan->jobs;
+	int r = 0;
 
-	if (scan->ahead || scan->n_fetched == scan->n_chunks)
-		return 0;
-	while (job->head)
-		job++;
-	job->head = scan->chunks[scan->n_fetched].head;
-	job->series = scan->chunks[scan->n_fetched++].series;
-	job->from = 0;
-	scan->ahead = job;
-	int r = fetch(scan, job);
-	if (r == 0)
-		give(scan, job);
+	for (unsigned i = 0; i < N_WORKERS && r == 0; i++) {
+		struct job *job = scan->jobs;
+		if (scan->ahead[i] || scan->n_fetched == scan->n_chunks)
+			continue;
+		while (job->head)
+			job++;
+		job->head = scan->chunks[scan->n_fetched].head;
+		job->series = scan->chunks[scan->n_fetched++].series;
+		job->from = 0;
+		scan->ahead[i] = job;
+		r = fetch(scan, job);
+		if (r == 0)
+			r = give(scan, job);
+	}
 	return r;
 }
 
-/* The next chunk takes its place. */
+/* The next chunk, decoded; the others move up. */
+static struct job *take_next(struct scan *scan)
+{
+	struct job *job = scan->ahead[0];
+
+	wait_for(scan, job);
+	for (unsigned i = 1; i < N_WORKERS; i++)
+		scan->ahead[i - 1] = scan->ahead[i];
+	scan->ahead[N_WORKERS - 1] = NULL;
+	return job;
+}
+
+/* The next chunk takes its place, if it has a row that is wanted. */
 static int step(struct scan *scan)
 {
 	int r = look_ahead(scan); /* the first one */
 
-	if (r < 0 || !scan->ahead)
+	if (r < 0 || !scan->ahead[0])
 		return r;
-	wait_for_work(scan);
-	struct job *job = scan->ahead;
+	struct job *job = take_next(scan);
 	if (job->result < 0)
 		return job->result;
-	scan->places[job->series] = job;
-	scan->ahead = NULL;
+	if (job->n > 0)
+		scan->places[job->series] = job;
+	else
+		job->head = NULL;
 	return look_ahead(scan);
 }
 
 /* The id of a row of a chunk that has not been given out. */
 static int64_t id_at(const struct scan *scan, const struct job *job, uint32_t row)
 {
-	return scan->id_column >= 0 ? job->columns[scan->id_column].values[row]
-				    : job->head->first_row + row;
+	if (scan->id_column >= 0)
+		return job->columns[scan->id_column].values[row];
+	return job->head->first_row + (job->chosen ? job->chosen[row] : row);
 }
 
 /* ---- Rows ---- */
@@ -432,7 +526,7 @@ static int give_whole(struct scan *scan, struct job **place)
 {
 	scan->given = *place;
 	*place = NULL;
-	scan->out.n = scan->given->head->n_rows - scan->given->from;
+	scan->out.n = scan->given->n - scan->given->from;
 	for (unsigned i = 0; i < scan->n_columns; i++)
 		scan->out.columns[i] =
 			scan->given->columns[scan->columns[i]].values + scan->given->from;
@@ -455,8 +549,9 @@ static int make_merged(struct scan *scan)
 /* Whether the next chunk may have rows before an id; its series has no other one at hand then. */
 static bool comes_before(const struct scan *scan, int64_t id)
 {
-	return scan->ahead && scan->ahead->head->first_row <= id &&
-	       !scan->places[scan->ahead->series];
+	const struct job *next = scan->ahead[0];
+
+	return next && next->head->first_row <= id && !scan->places[next->series];
 }
 
 /* The chunk whose row is the next one; NULL: there is none. */
@@ -472,14 +567,14 @@ static struct job **choose(struct scan *scan)
 /* The row behind those of the chosen chunk that come before all of the other series. */
 static uint32_t end_of_run(const struct scan *scan, const struct job *job)
 {
-	const struct job *other = scan->places[1 - job->series];
-	uint32_t room = CHUNK_ROWS - scan->out.n, to = job->head->n_rows, i = job->from + 1;
+	const struct job *other = scan->places[1 - job->series], *next = scan->ahead[0];
+	uint32_t room = CHUNK_ROWS - scan->out.n, to = job->n, i = job->from + 1;
 	int64_t limit = INT64_MAX;
 
 	if (other)
 		limit = id_at(scan, other, other->from);
-	else if (scan->ahead && scan->ahead->series != job->series)
-		limit = scan->ahead->head->first_row;
+	else if (next && next->series != job->series)
+		limit = next->head->first_row;
 	if (to - job->from > room)
 		to = job->from + room;
 	while (i < to && id_at(scan, job, i) < limit)
@@ -495,7 +590,7 @@ static int merge(struct scan *scan)
 	while (r == 0 && scan->out.n < CHUNK_ROWS) {
 		struct job **place = choose(scan);
 		if (!place || comes_before(scan, id_at(scan, *place, (*place)->from))) {
-			if (!scan->ahead)
+			if (!scan->ahead[0])
 				break;
 			r = step(scan);
 			continue;
@@ -508,7 +603,7 @@ static int merge(struct scan *scan)
 			       (to - job->from) * sizeof(int64_t));
 		scan->out.n += to - job->from;
 		job->from = to;
-		if (to == job->head->n_rows)
+		if (to == job->n)
 			leave(place);
 	}
 	return r < 0 ? r : scan->out.n > 0;
@@ -521,8 +616,10 @@ int scan_next(struct scan *scan, const struct scan_rows **ret_rows)
 
 	if (scan->given)
 		leave(&scan->given);
-	if (!scan->places[0] && !scan->places[1])
-		r = step(scan);
+	do {
+		if (!scan->places[0] && !scan->places[1])
+			r = step(scan);
+	} while (r == 0 && !scan->places[0] && !scan->places[1] && scan->ahead[0]);
 	struct job **place = choose(scan);
 	if (r < 0 || !place)
 		return r;

@@ -19,6 +19,16 @@ struct scan_query {
 	int64_t run_id;
 };
 
+/*
+ * Rows that are wanted, as their first columns tell: of a chunk that has none the other columns are
+ * not decoded. Also called by the thread that decodes.
+ */
+struct scan_choice {
+	unsigned n_columns; /* of the query's, from its first one on */
+	bool (*is_wanted)(const void *context, const int64_t *const *columns, uint32_t row);
+	const void *context; /* must not change while rows are read */
+};
+
 /* Chunks that may have rows that fit; others are left out. Rows are for the caller to look at. */
 struct scan_bound {
 	unsigned column; /* of the query's */
@@ -41,8 +51,12 @@ struct scan *scan_close(struct scan *scan); /* accepts NULL */
 #define auto_scan __attribute__((cleanup(scan_cleanup)))
 void scan_cleanup(struct scan **scan);
 
-/* Before the first row. */
+/* Before the first row. The choice is copied. */
 void scan_bound(struct scan *scan, const struct scan_bound *bound);
+void scan_choose(struct scan *scan, const struct scan_choice *choice);
+
+/* Rows of all that is left, also those that will not be wanted. */
+uint64_t scan_n_rows(const struct scan *scan);
 
 /* Bounds of a column's values in what is left; low > high: nothing is. They may be too wide. */
 void scan_extent(const struct scan *scan, unsigned column, int64_t *ret_low, int64_t *ret_high);

@@ -280,8 +280,6 @@ static int place_parts(struct picture_process *process)
 	for (size_t i = 0; i < 2 * process->n_parts; i++) {
 		struct picture_part *part = &process->parts[i % process->n_parts];
 		uint64_t low, last;
-		if (picture_part_is_by_site(part))
-			continue;
 		if (!picture_place(process->bands, process->n_bands, part->low, &low) ||
 		    !picture_place(process->bands, process->n_bands, part->high - 1, &last))
 			return -EPROTO;

@@ -12,9 +12,8 @@ struct picture_part {
 	enum picture_kind kind;
 	uint64_t from; /* picture_time() of the first item */
 	uint64_t to; /* behind the last one */
-	/* an address, until the process's bands are read; then a place; of sites: the lowest one */
-	uint64_t low;
-	uint64_t high; /* behind the last byte, or site, likewise */
+	uint64_t low; /* an address, until the process's bands are read; then a place */
+	uint64_t high; /* behind the last byte, likewise */
 	uint64_t max_size;
 	uint64_t max_life_ns;
 };
@@ -100,20 +99,11 @@ static inline unsigned picture_weight(const struct picture_part *part, unsigned 
 /* Whether a part and a rectangle of a request have anything in common. */
 bool picture_part_meets(const struct picture_part *part, const struct picture_request *request);
 
-/*
- * The part of a kind behind one (NULL: the first) that meets it, whose low and high are sites where
- * the kind is of sites; NULL: none does.
- */
+/* The part of a kind behind one (NULL: the first) that meets it; NULL: none does. */
 const struct picture_part *picture_part_next(const struct picture_process *process,
 					     const struct picture_part *part,
 					     enum picture_kind kind,
 					     const struct picture_request *request);
-
-/* Whether its items are those of call sites. */
-static inline bool picture_part_is_by_site(const struct picture_part *part)
-{
-	return part->kind == PICTURE_KIND_SITE_TOUCHES || part->kind == PICTURE_KIND_SITE_BLOCKS;
-}
 
 /* The place of an address on the axis; neighbours mostly lie in the same band. */
 struct picture_placer {

@@ -18,9 +18,6 @@ static const uint8_t codings[][PICTURE_COLUMNS] = {
 				   [PICTURE_TOUCH_SAMPLE] = CHUNK_DELTA },
 	[PICTURE_KIND_BLOCKS] = { [PICTURE_BLOCK_ALLOCATED] = CHUNK_DELTA,
 				  [PICTURE_BLOCK_ID] = CHUNK_DELTA },
-	[PICTURE_KIND_SITE_TOUCHES] = { [PICTURE_SITE_TOUCH_TIME] = CHUNK_DELTA },
-	[PICTURE_KIND_SITE_BLOCKS] = { [PICTURE_SITE_BLOCK_ALLOCATED] = CHUNK_DELTA,
-				       [PICTURE_SITE_BLOCK_ID] = CHUNK_DELTA },
 };
 
 struct picture_packer {
@@ -156,27 +153,21 @@ int picture_unpack(struct chunk_decoder *decoder, const struct picture_bytes *by
 
 /* ---- Slabs ---- */
 
-#define SLAB_ITEMS   (16u * PICTURE_PART_ITEMS)
-#define ALL_ITEMS    (3u * SLAB_ITEMS) /* in all slabs: 54 MiB */
-#define FIRST_ITEMS  8u
-#define TIERS	     8u /* of size, and of life; each holds 16 times what the one before does */
-#define ALL_TIERS    (TIERS * TIERS)
-#define TOUCHES	     ALL_TIERS /* the slab of touches, ... */
-#define SITE_TOUCHES (ALL_TIERS + 1u)
-#define SITE_BLOCKS  (ALL_TIERS + 2u)
-#define SITE_PARTS   (SLAB_ITEMS / PICTURE_SMALL_PART) /* of a slab at most */
-#define TIME_COLUMN  0
-#define CUT_COLUMN   1
-_Static_assert((int)PICTURE_TOUCH_ADDRESS == CUT_COLUMN &&
-		       (int)PICTURE_BLOCK_ADDRESS == CUT_COLUMN &&
-		       (int)PICTURE_SITE_TOUCH_SITE == CUT_COLUMN &&
-		       (int)PICTURE_SITE_BLOCK_SITE == CUT_COLUMN,
+#define SLAB_ITEMS  (16u * PICTURE_PART_ITEMS)
+#define ALL_ITEMS   (3u * SLAB_ITEMS) /* in all slabs: 54 MiB */
+#define FIRST_ITEMS 8u
+#define TIERS	    8u /* of size, and of life; each holds 16 times what the one before does */
+#define ALL_TIERS   (TIERS * TIERS)
+#define TOUCHES	    ALL_TIERS /* the slab of touches */
+#define SLAB_PARTS  (SLAB_ITEMS / PICTURE_PART_ITEMS) /* at most */
+#define TIME_COLUMN 0
+#define CUT_COLUMN  1
+_Static_assert((int)PICTURE_TOUCH_ADDRESS == CUT_COLUMN && (int)PICTURE_BLOCK_ADDRESS == CUT_COLUMN,
 	       "slabs are cut by it");
-_Static_assert((int)PICTURE_SITE_BLOCK_SIZE == (int)PICTURE_BLOCK_SIZE, "of both kinds of blocks");
 
 struct slab {
 	int64_t process_id;
-	unsigned tier; /* of blocks; or TOUCHES, SITE_TOUCHES, SITE_BLOCKS */
+	unsigned tier; /* of blocks; or TOUCHES */
 	struct picture_item *items;
 	int64_t *lives; /* of blocks, as in items */
 	uint32_t n;
@@ -185,25 +176,17 @@ struct slab {
 
 static enum picture_kind kind_of(const struct slab *slab)
 {
-	return slab->tier == TOUCHES	    ? PICTURE_KIND_TOUCHES
-	       : slab->tier == SITE_TOUCHES ? PICTURE_KIND_SITE_TOUCHES
-	       : slab->tier == SITE_BLOCKS  ? PICTURE_KIND_SITE_BLOCKS
-					    : PICTURE_KIND_BLOCKS;
+	return slab->tier == TOUCHES ? PICTURE_KIND_TOUCHES : PICTURE_KIND_BLOCKS;
 }
 
 static bool has_lives(const struct slab *slab)
 {
-	return slab->tier != TOUCHES && slab->tier != SITE_TOUCHES;
-}
-
-static bool is_by_site(const struct slab *slab)
-{
-	return slab->tier == SITE_TOUCHES || slab->tier == SITE_BLOCKS;
+	return slab->tier != TOUCHES;
 }
 
 /* An item and what it is cut by, while a slab is sorted. */
 struct key {
-	uint64_t value; /* address or site */
+	uint64_t value; /* address */
 	uint32_t index;
 };
 
@@ -298,7 +281,7 @@ static struct extent extent_of(const struct slab *slab, const uint32_t *part, ui
 		uint64_t low = (uint64_t)values[CUT_COLUMN];
 		int64_t size = has_lives(slab) ? values[PICTURE_BLOCK_SIZE] : 1;
 		int64_t life_ns = has_lives(slab) ? slab->lives[part[i]] : 0;
-		uint64_t last = is_by_site(slab) ? low : picture_last_byte(low, (uint64_t)size);
+		uint64_t last = picture_last_byte(low, (uint64_t)size);
 		int64_t from_ns = values[TIME_COLUMN];
 		extent.from_ns = from_ns < extent.from_ns ? from_ns : extent.from_ns;
 		extent.to_ns = from_ns + life_ns > extent.to_ns ? from_ns + life_ns : extent.to_ns;
@@ -347,7 +330,7 @@ static int write_piece(struct picture_slabs *slabs, const struct slab *slab, uin
 	return statement_run(slabs->insert_data);
 }
 
-/* part: places in the slab, in order of time; of sites, of site and time. */
+/* part: places in the slab, in order of time. */
 static int write_part(struct picture_slabs *slabs, const struct slab *slab, const uint32_t *part,
 		      uint32_t n)
 {
@@ -387,8 +370,8 @@ static bool sort_byte(const struct key *keys, struct key *other, uint32_t n, uns
 }
 
 /*
- * The slab's items by address, or site, and then by time. The keys are the slabs' until they are
- * sorted anew; NULL: no memory.
+ * The slab's items by address, and then by time. The keys are the slabs' until they are sorted
+ * anew; NULL: no memory.
  */
 static const struct key *sort(struct picture_slabs *slabs, const struct slab *slab)
 {
@@ -415,7 +398,7 @@ static const struct key *sort(struct picture_slabs *slabs, const struct slab *sl
 static int place_by_time(const struct slab *slab, const struct key *keys, uint32_t each,
 			 uint32_t *places)
 {
-	uint32_t filled[SITE_PARTS] = { 0 };
+	uint32_t filled[SLAB_PARTS] = { 0 };
 	auto_free uint8_t *part_of = malloc(slab->n + 1ul);
 
 	if (!part_of)
@@ -430,20 +413,14 @@ static int place_by_time(const struct slab *slab, const struct key *keys, uint32
 /* Cut a slab into parts of the same number of items. */
 static int write_slab(struct picture_slabs *slabs, struct slab *slab)
 {
-	uint32_t most = is_by_site(slab) ? PICTURE_SMALL_PART : PICTURE_PART_ITEMS;
-	uint32_t n_parts = (slab->n + most - 1) / most;
+	uint32_t n_parts = (slab->n + PICTURE_PART_ITEMS - 1) / PICTURE_PART_ITEMS;
 	uint32_t each = n_parts ? (slab->n + n_parts - 1) / n_parts : 0;
 	auto_free uint32_t *places = malloc((slab->n + 1ul) * sizeof(*places));
-	bool is_sorted = n_parts > 1 || is_by_site(slab);
-	const struct key *keys = is_sorted ? sort(slabs, slab) : NULL;
-	int r = 0;
+	const struct key *keys = n_parts > 1 ? sort(slabs, slab) : NULL;
 
-	if (!places || (is_sorted && !keys))
+	if (!places || (n_parts > 1 && !keys))
 		return -ENOMEM;
-	for (uint32_t i = 0; is_by_site(slab) && i < slab->n; i++)
-		places[i] = keys[i].index;
-	if (!is_by_site(slab))
-		r = place_by_time(slab, keys, each, places);
+	int r = place_by_time(slab, keys, each, places);
 	for (uint32_t i = 0; i < slab->n && r == 0; i += each)
 		r = write_part(slabs, slab, places + i, slab->n - i < each ? slab->n - i : each);
 	slabs->n_items -= slab->n;
@@ -540,18 +517,6 @@ int picture_slabs_touch(struct picture_slabs *slabs, int64_t process_id,
 			const struct picture_item *item)
 {
 	return add_to(slabs, process_id, TOUCHES, item, 0);
-}
-
-int picture_slabs_site_touch(struct picture_slabs *slabs, int64_t process_id,
-			     const struct picture_item *item)
-{
-	return add_to(slabs, process_id, SITE_TOUCHES, item, 0);
-}
-
-int picture_slabs_site_block(struct picture_slabs *slabs, int64_t process_id,
-			     const struct picture_item *item, int64_t life_ns)
-{
-	return add_to(slabs, process_id, SITE_BLOCKS, item, life_ns);
 }
 
 /* 0 for less than 2^first, and one more for each 4 bits. */

@@ -5,24 +5,19 @@
  * lies in three pieces, so that one in 16 or one in 4 of its items can be looked at alone; of a
  * small one all lie in the first. The bytes of a piece: of each column a uint32_t with its size,
  * and a column of store/columns/column.h.
- *
- * Blocks, and touches of them, lie in parts of their call sites, too: near each other in time and
- * site, in the order of site and time. So the page of one site reads small parts only.
  */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define PICTURE_PART_ITEMS   16384u
-#define PICTURE_SMALL_PART   2048u /* up to so many items: one piece; those of sites are such */
+#define PICTURE_SMALL_PART   2048u /* up to so many items: one piece */
 #define PICTURE_PIECES	     3u
 #define PICTURE_ROWS_OF_PART 4 /* picture_data.id = part * 4 + piece */
 
 enum picture_kind {
 	PICTURE_KIND_TOUCHES,
 	PICTURE_KIND_BLOCKS,
-	PICTURE_KIND_SITE_TOUCHES,
-	PICTURE_KIND_SITE_BLOCKS,
 };
 
 /* Of each kind the first is the time and the second what parts are cut by. */
@@ -50,28 +45,6 @@ enum picture_block_column {
 	PICTURE_BLOCK_ID, /* allocation.id */
 	PICTURE_BLOCK_SITE, /* stack.id; 0: none */
 	PICTURE_BLOCK_COLUMNS,
-};
-enum picture_site_touch_column {
-	PICTURE_SITE_TOUCH_TIME, /* ns */
-	PICTURE_SITE_TOUCH_SITE, /* stack.id of the heap block that was touched; 0: none */
-	PICTURE_SITE_TOUCH_OFFSET, /* from the block's first byte; CHUNK_NULL: no address */
-	PICTURE_SITE_TOUCH_BLOCK, /* allocation.id */
-	/* thread.id (0: not known) << 5 | 16: of CPU time | is_write + 1 << 2 | role, 0 to 3 */
-	PICTURE_SITE_TOUCH_HOW,
-	PICTURE_SITE_TOUCH_FRAME, /* frame.id of the instruction; 0: not known */
-	PICTURE_SITE_TOUCH_SOURCE, /* touch.data_src; 0: none */
-	PICTURE_SITE_TOUCH_SHARE, /* the bits of touch.share */
-	PICTURE_SITE_TOUCH_WEIGHT, /* of CPU time the sample's weight, else its latency (0: none) */
-	PICTURE_SITE_TOUCH_COLUMNS,
-};
-enum picture_site_block_column {
-	PICTURE_SITE_BLOCK_ALLOCATED,
-	PICTURE_SITE_BLOCK_SITE,
-	PICTURE_SITE_BLOCK_SIZE,
-	PICTURE_SITE_BLOCK_LIFE, /* ns; CHUNK_NULL: not freed */
-	PICTURE_SITE_BLOCK_ID, /* allocation.id */
-	PICTURE_SITE_BLOCK_ADDRESS,
-	PICTURE_SITE_BLOCK_COLUMNS,
 };
 #define PICTURE_COLUMNS 9u
 
@@ -132,8 +105,7 @@ int picture_unpack(struct chunk_decoder *decoder, const struct picture_bytes *by
 /*
  * Touches and blocks of a run on their way into parts. They come in order of time, and
  * wait in slabs: one for each process, blocks apart by size and life, so that large ones can be
- * found without the small ones. A full slab is a stretch of time; it is cut by address, or site,
- * into parts.
+ * found without the small ones. A full slab is a stretch of time; it is cut by address into parts.
  */
 struct db;
 struct picture_slabs;
@@ -143,17 +115,13 @@ int picture_slabs_open(struct db *db, int64_t run_id, struct picture_slabs **ret
 struct picture_slabs *picture_slabs_close(struct picture_slabs *slabs); /* accepts NULL */
 
 /*
- * Add a touch, or a block, to those of pictures or of sites. life_ns: of a block, until end_ns of
- * its process where it was not freed. Returns 0 or a negative errno.
+ * Add a touch, or a block. life_ns: of a block, until end_ns of its process where it was not freed.
+ * Returns 0 or a negative errno.
  */
 int picture_slabs_touch(struct picture_slabs *slabs, int64_t process_id,
 			const struct picture_item *item);
 int picture_slabs_block(struct picture_slabs *slabs, int64_t process_id,
 			const struct picture_item *item, int64_t life_ns);
-int picture_slabs_site_touch(struct picture_slabs *slabs, int64_t process_id,
-			     const struct picture_item *item);
-int picture_slabs_site_block(struct picture_slabs *slabs, int64_t process_id,
-			     const struct picture_item *item, int64_t life_ns);
 
 /* Write all that waits. Returns 0 or a negative errno. */
 int picture_slabs_flush(struct picture_slabs *slabs);

@@ -352,7 +352,7 @@ static bool has_large(struct db *db, int64_t run_id)
 {
 	return db_integer_of(db, 0,
 			     "SELECT max(n) FROM (SELECT sum(n) AS n FROM picture_part"
-			     " WHERE run_id = ?1 AND kind < 2 GROUP BY process_id, kind)",
+			     " WHERE run_id = ?1 GROUP BY process_id, kind)",
 			     "i", run_id) > PICTURE_MOST_BLOCKS;
 }
 

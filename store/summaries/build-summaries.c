@@ -40,8 +40,6 @@ struct build {
 	struct picture_slabs *slabs;
 	struct picture_curves *curves;
 	struct site_map sites; /* of blocks: 1 + stack.id */
-	struct site_map addresses; /* of blocks: their lower 32 bits */
-	struct key_map large; /* of blocks of 2 GiB and more: 1 + address */
 	struct key_map named; /* of object_name.id: allocation.id */
 	struct picture_regions *regions;
 	struct picture_levels levels;
@@ -63,8 +61,6 @@ static void finish(struct build *build)
 	picture_slabs_close(build->slabs);
 	picture_curves_close(build->curves);
 	site_map_finish(&build->sites);
-	site_map_finish(&build->addresses);
-	key_map_finish(&build->large);
 	key_map_finish(&build->named);
 	picture_regions_close(build->regions);
 	picture_levels_finish(&build->levels);
@@ -122,29 +118,12 @@ static void widen(struct process *process, int64_t from_ns, int64_t to_ns)
 
 /* ---- Rows ---- */
 
-/* For touches of it; and to those of its site. */
-static int keep_block(struct build *build, const struct picture_row_block *block,
-		      const struct process *process, int64_t life_ns)
+/* For touches of it. */
+static int keep_site(struct build *build, const struct picture_row_block *block)
 {
-	bool is_freed = block->freed_ns != INT64_MAX;
-	const struct picture_item item = {
-		.values = {
-			[PICTURE_SITE_BLOCK_ALLOCATED] = picture_held_ns(block->allocated_ns),
-			[PICTURE_SITE_BLOCK_SITE] = block->stack_id,
-			[PICTURE_SITE_BLOCK_SIZE] = block->size,
-			[PICTURE_SITE_BLOCK_LIFE] = is_freed ? life_ns : CHUNK_NULL,
-			[PICTURE_SITE_BLOCK_ID] = block->id,
-			[PICTURE_SITE_BLOCK_ADDRESS] = (int64_t)block->address,
-		},
-	};
 	bool fits = block->stack_id >= 0 && block->stack_id < UINT32_MAX;
-	int r = site_map_put(&build->sites, block->id, fits ? (uint32_t)block->stack_id + 1 : 1);
 
-	if (r == 0)
-		r = site_map_put(&build->addresses, block->id, (uint32_t)block->address);
-	if (r == 0 && block->size > INT32_MAX)
-		r = key_map_put(&build->large, (uint64_t)block->id, 0, block->address + 1);
-	return r < 0 ? r : picture_slabs_site_block(build->slabs, process->id, &item, life_ns);
+	return site_map_put(&build->sites, block->id, fits ? (uint32_t)block->stack_id + 1 : 1);
 }
 
 static int add_block(void *context, const struct picture_row_block *block)
@@ -177,7 +156,7 @@ static int add_block(void *context, const struct picture_row_block *block)
 		r = picture_slabs_block(build->slabs, process->id, &item,
 					life_ns > 0 ? life_ns : 1);
 	if (r == 0)
-		r = keep_block(build, block, process, life_ns);
+		r = keep_site(build, block);
 	return r < 0 ? r : picture_curves_add(build->curves, block);
 }
 
@@ -263,53 +242,6 @@ static int64_t direction_of(const struct picture_row_touch *touch)
 	return touch->is_write < 0 ? PICTURE_TOUCH_UNKNOWN : touch->is_write > 0;
 }
 
-/* From the first byte of the block that was touched. */
-static int64_t offset_of(const struct build *build, const struct picture_row_touch *touch)
-{
-	uint64_t large = key_map_get(&build->large, (uint64_t)touch->owner_id, 0);
-	uint32_t low = (uint32_t)touch->address - site_map_get(&build->addresses, touch->owner_id);
-
-	if (!touch->has_address)
-		return CHUNK_NULL;
-	/* What lies just below is of the block, too: its header. */
-	return large ? (int64_t)(touch->address - (large - 1)) : (int64_t)(int32_t)low;
-}
-
-/* Unsigned: a damaged id may be anything. */
-static int64_t how_of(const struct picture_row_touch *touch, bool is_time)
-{
-	unsigned direction = touch->is_write < 0 ? 0 : touch->is_write > 0 ? 2 : 1;
-
-	return (int64_t)((uint64_t)touch->sample->thread_id << 5 | (uint64_t)is_time << 4 |
-			 direction << 2 | (unsigned)touch->role);
-}
-
-/* To those of its site. */
-static int add_site_touch(struct build *build, const struct picture_row_touch *touch)
-{
-	const struct picture_row_sample *sample = touch->sample;
-	int64_t site = touch->owner_kind == OWNER_heap ? site_of(build, touch) : -1;
-	bool is_time = sample->source_id == build->time_source;
-
-	if (site < 0 || touch->role < TRACE_ROLE_EXACT || touch->role > TRACE_ROLE_FAULT ||
-	    !sample->process_id)
-		return 0;
-	struct picture_item item = { .values = {
-					     [PICTURE_SITE_TOUCH_TIME] =
-						     picture_held_ns(sample->time_ns),
-					     [PICTURE_SITE_TOUCH_SITE] = site,
-					     [PICTURE_SITE_TOUCH_OFFSET] = offset_of(build, touch),
-					     [PICTURE_SITE_TOUCH_BLOCK] = touch->owner_id,
-					     [PICTURE_SITE_TOUCH_HOW] = how_of(touch, is_time),
-					     [PICTURE_SITE_TOUCH_FRAME] = touch->frame_id,
-					     [PICTURE_SITE_TOUCH_SOURCE] = touch->data_src,
-					     [PICTURE_SITE_TOUCH_WEIGHT] =
-						     is_time ? sample->weight : sample->latency,
-				     } };
-	memcpy(&item.values[PICTURE_SITE_TOUCH_SHARE], &touch->share, sizeof(touch->share));
-	return picture_slabs_site_touch(build->slabs, sample->process_id, &item);
-}
-
 static int add_touch(void *context, const struct picture_row_touch *touch)
 {
 	struct build *build = context;
@@ -319,10 +251,9 @@ static int add_touch(void *context, const struct picture_row_touch *touch)
 	int level = picture_levels_add(&build->levels, touch);
 	int64_t site = site_of(build, touch);
 
-	int r = level < 0 ? level : add_site_touch(build, touch);
-	if (r < 0 || !touch->has_address || !touch->sample->process_id)
-		return r;
-	r = find_process(build, touch->sample->process_id, &process);
+	if (level < 0 || !touch->has_address || !touch->sample->process_id)
+		return level < 0 ? level : 0;
+	int r = find_process(build, touch->sample->process_id, &process);
 	if (r < 0)
 		return r;
 	struct picture_item item = { .values = {

@@ -8,75 +8,30 @@
 #include "common/cleanup.h"
 #include "report/text/json.h"
 #include "schemas/trace-format.h"
-#include "store/columns/column.h"
-#include "store/compact/compact.h"
+#include "store/compact/scan.h"
 #include "store/database.h"
-#include "store/heatmap/lookup.h"
 #include "store/library-frames.h"
+#include "store/row-scan.h"
 #include "store/statement.h"
+#include "store/touch.h"
 #include "view/answers/object-sql.h"
 #include "view/answers/object-totals.h"
 #include "view/context.h"
 
 /*
  * What is told of an object: its row of totals at once, and what is counted of its blocks and their
- * touches. Stored pictures have these by call site (store/heatmap/parts.h); without them, rows are
- * read.
+ * touches. These are read from the chunks of all rows: first who its blocks are, then the touches
+ * that are of one of them.
  */
 
 /* ---- One call site or one block: request "object" ---- */
 
 #define MAX_INSTRUCTIONS 40u
+#define MAX_KEPT	 (1u << 20) /* blocks between the two looks at them: 48 MiB */
 
 #define auto_tally __attribute__((cleanup(free_tally)))
 
-/* What is told of: a block, or the blocks of a site; of those that lived in the span. */
-#define MEANT                                                                                      \
-	" allocation.run_id = :run AND (:block IS NULL OR allocation.id = :block) AND"             \
-	" (:block IS NOT NULL OR coalesce(allocation.stack_id, 0) = :its_site)"
-#define LIVED                                                                                      \
-	" allocated_ns < coalesce(:to, 9223372036854775807) AND"                                   \
-	" coalesce(freed_ns, 9223372036854775807) >= coalesce(:from, 0)"
-
 static const char block_sql[] = "SELECT * FROM allocation WHERE run_id = :run AND id = :block";
-
-/* Those of the heat map's axes. */
-static const char bounds_sql[] =
-	"SELECT max(size), min(allocated_ns), max(coalesce(freed_ns, (SELECT duration_ns FROM run"
-	" WHERE id = :run))) FROM allocation WHERE" MEANT " AND" LIVED;
-
-static const char blocks_sql[] =
-	"SELECT allocation.id, address, size, allocated_ns,"
-	" coalesce(freed_ns, 9223372036854775807) FROM allocation WHERE" MEANT " AND" LIVED;
-
-/* Behind what tells the block, and where in it. */
-#define OF_TOUCH                                                                                   \
-	" coalesce(sample.thread_id, 0), coalesce(touch.frame_id, 0), data_source.level,"          \
-	" CASE WHEN role = 1 AND source.measures = 'time' THEN share * weight ELSE 0"              \
-	" END, coalesce(CASE WHEN role = 0 THEN latency END, -1), role, coalesce(is_write, -1),"   \
-	" CASE WHEN source.measures <> 'time' THEN 1 WHEN role = 1 THEN share"                     \
-	" ELSE 0 END FROM "
-#define ITS_SAMPLE                                                                                 \
-	" CROSS JOIN sample ON sample.id = touch.sample_id JOIN source ON source.id = source_id"   \
-	" LEFT JOIN data_source ON data_source.data_src = touch.data_src"                          \
-	" LEFT JOIN access_detail ON access_detail.sample_id = touch.sample_id"                    \
-	" WHERE role IN (0, 1, 2, 3) AND +touch.owner_kind = 1 AND sample.time_ns >="              \
-	" coalesce(:from, 0) AND (:to IS NULL OR sample.time_ns < :to)"
-
-#define TOUCHES(touches)                                                                           \
-	"SELECT allocation.id, sample.time_ns,"                                                    \
-	" coalesce(touch.address - allocation.address, -1)," OF_TOUCH touches ITS_SAMPLE           \
-	" AND" MEANT
-
-/* Ways to the same rows. */
-#define EACH_BLOCK "allocation"
-#define THEIR_TOUCH                                                                                \
-	EACH_BLOCK " CROSS JOIN touch ON touch.owner_kind = 1 AND touch.owner_id = allocation.id"
-#define EACH_TOUCH "touch CROSS JOIN allocation ON allocation.id = touch.owner_id"
-
-static const char by_block_sql[] = TOUCHES(THEIR_TOUCH);
-/* A compact database has no index of touches by their blocks. */
-static const char by_touch_sql[] = TOUCHES(EACH_TOUCH);
 
 static void free_tally(struct object_tally **tally)
 {
@@ -102,121 +57,79 @@ static int prepare(struct view_question *question, const struct object *object, 
 
 /* ---- Count ---- */
 
-static void take_block(struct object_tally *tally, sqlite3_stmt *row)
-{
-	const struct object_block block = {
-		.id = sqlite3_column_int64(row, 0),
-		.address = sqlite3_column_int64(row, 1),
-		.size = sqlite3_column_int64(row, 2),
-		.allocated_ns = sqlite3_column_int64(row, 3),
-		.freed_ns = sqlite3_column_int64(row, 4),
-	};
-
-	object_tally_block(tally, &block);
-}
-
-static int take_touch(struct object_tally *tally, sqlite3_stmt *row)
-{
-	int is_write = sqlite3_column_int(row, 9);
-	const struct object_touch touch = {
-		.block = sqlite3_column_int64(row, 0),
-		.time_ns = sqlite3_column_int64(row, 1),
-		.offset = sqlite3_column_int64(row, 2),
-		.thread = sqlite3_column_int64(row, 3),
-		.frame = sqlite3_column_int64(row, 4),
-		.level = statement_string_or_null(row, 5),
-		.time_share_ns = sqlite3_column_double(row, 6),
-		.latency = sqlite3_column_int64(row, 7),
-		.role = sqlite3_column_int(row, 8),
-		.is_write = is_write < 0 ? -1 : is_write > 0,
-		.part = sqlite3_column_double(row, 10),
-	};
-
-	return object_tally_touch(tally, &touch);
-}
-
-static int count_touches(struct view_question *question, const struct object *object,
-			 const char *sql)
-{
-	auto_statement sqlite3_stmt *rows = NULL;
-	int r = prepare(question, object, sql, &rows);
-
-	while (r == 0 && (r = statement_step(rows)) == 1)
-		r = take_touch(object->tally, rows);
-	return r < 0 && r != -ENOMEM ? -EPROTO : r;
-}
-
-static int count_blocks(struct view_question *question, const struct object *object)
-{
-	auto_statement sqlite3_stmt *rows = NULL;
-	int r = prepare(question, object, blocks_sql, &rows);
-
-	while (r == 0 && (r = statement_step(rows)) == 1) {
-		take_block(object->tally, rows);
-		r = 0;
-	}
-	return r < 0 ? -EPROTO : r;
-}
-
-/* The heat map's axes: what the blocks reach over, within the span. */
-static void set_bounds(struct view_question *question, struct object_tally *tally)
-{
-	int64_t from = view_value(question, VIEW_FROM, 0);
-	int64_t to = view_value(question, VIEW_TO, INT64_MAX);
-
-	tally->to_ns += tally->to_ns < INT64_MAX;
-	tally->from_ns = tally->from_ns < from ? from : tally->from_ns;
-	tally->to_ns = tally->to_ns > to ? to : tally->to_ns;
-}
-
-static int find_bounds(struct view_question *question, const struct object *object)
-{
-	auto_statement sqlite3_stmt *row = NULL;
-	struct object_tally *tally = object->tally;
-	int r = prepare(question, object, bounds_sql, &row);
-
-	if (r < 0 || statement_step(row) != 1)
-		return -EPROTO;
-	tally->size = sqlite3_column_int64(row, 0);
-	tally->from_ns = sqlite3_column_int64(row, 1);
-	tally->to_ns = sqlite3_column_int64(row, 2);
-	set_bounds(question, tally);
-	return 0;
-}
-
-/* Rows have no index by site, and those of a compact database none of touches by block. */
-static int count_rows(struct view_question *question, const struct object *object)
-{
-	bool has_index =
-		question->values->is_given[VIEW_BLOCK] || !compact_is_database(question->db);
-	int r = find_bounds(question, object);
-
-	if (r == 0)
-		r = count_touches(question, object, has_index ? by_block_sql : by_touch_sql);
-	return r == 0 ? count_blocks(question, object) : r;
-}
-
-/* ---- Count by the parts of its site ---- */
-
-#define BIT(column) (1u << (column))
-
 /* The level of a data source. */
 struct level {
 	int64_t data_src;
 	char *name; /* owned; NULL: none */
 };
 
+/* A bit for each id from the first one on: millions of owners of touches are looked for. */
+struct members {
+	int64_t first;
+	uint64_t most; /* ids that there may be: of damaged ones those that lie too far go */
+	uint64_t *bits;
+	size_t n_words;
+	uint32_t *before; /* members before each word */
+};
+
+static bool has_member(const struct members *members, int64_t id)
+{
+	uint64_t at = (uint64_t)id - (uint64_t)members->first;
+
+	return at / 64 < members->n_words && members->bits[at / 64] >> at % 64 & 1;
+}
+
+/* Which one in the order of ids it is. */
+static size_t place_of(const struct members *members, int64_t id)
+{
+	uint64_t at = (uint64_t)id - (uint64_t)members->first;
+	uint64_t lower = members->bits[at / 64] & ((UINT64_C(1) << at % 64) - 1);
+
+	return members->before[at / 64] + (size_t)__builtin_popcountll(lower);
+}
+
+/* The first one has the least id. Returns 1, 0: it is too far, or -ENOMEM. */
+static int add_member(struct members *members, int64_t id)
+{
+	if (!members->bits)
+		members->first = id;
+	uint64_t at = (uint64_t)id - (uint64_t)members->first;
+	if (at >= members->most)
+		return 0;
+	int r = grow_array_to(&members->bits, at / 64, &members->n_words, sizeof(*members->bits));
+	if (r == 0)
+		members->bits[at / 64] |= UINT64_C(1) << at % 64;
+	return r < 0 ? r : 1;
+}
+
+static int number_members(struct members *members)
+{
+	uint32_t n = 0;
+
+	members->before = calloc(members->n_words + 1, sizeof(*members->before));
+	for (size_t i = 0; members->before && i < members->n_words; i++) {
+		members->before[i] = n;
+		n += (uint32_t)__builtin_popcountll(members->bits[i]);
+	}
+	return members->before ? 0 : -ENOMEM;
+}
+
 struct reading {
 	struct view_question *question;
-	struct picture_store *store;
 	struct object_tally *tally;
 	int64_t site;
 	int64_t block; /* 0: all of the site */
 	int64_t from_ns, to_ns; /* not included */
 	int64_t end_ns; /* of the run */
-	size_t n_met; /* blocks whose bounds were found */
+	int64_t time_source; /* source.id whose samples are of CPU time; 0: none */
+	struct members members; /* its blocks */
+	uint64_t *addresses; /* of the members in their order */
+	size_t n_blocks, n_blocks_allocated;
+	struct object_block *lived; /* those of the span, unless they are more than MAX_KEPT */
+	size_t n_lived, n_lived_allocated;
 	struct level *levels;
 	size_t n_levels;
+	uint32_t n_looks; /* at whether somebody waits */
 };
 
 static void free_reading(struct reading *reading)
@@ -224,6 +137,10 @@ static void free_reading(struct reading *reading)
 	for (size_t i = 0; i < reading->n_levels; i++)
 		free(reading->levels[i].name);
 	free(reading->levels);
+	free(reading->members.bits);
+	free(reading->members.before);
+	free(reading->addresses);
+	free(reading->lived);
 }
 #define auto_reading __attribute__((cleanup(free_reading)))
 
@@ -255,133 +172,174 @@ static const char *level_of(const struct reading *reading, int64_t data_src)
 	return NULL;
 }
 
-/* What is done with each item of the site, by its number in reading->store->columns. */
-typedef int (*read_item)(struct reading *reading, uint32_t i);
-
-static int read_part(struct reading *reading, const struct picture_part *part, read_item visit)
+static int look_at_waiter(struct reading *reading)
 {
 	const struct view_patience *patience = &reading->question->context->patience;
-	const struct picture_columns *columns = &reading->store->columns;
-	struct picture_look look = { .stride = 1, .wanted = BIT(PICTURE_COLUMNS) - 1 };
-	int r;
+	bool is_over = patience->is_over && reading->n_looks++ % 1024 == 0 &&
+		       patience->is_over(patience->waiter);
 
-	if (patience->is_over && patience->is_over(patience->waiter))
-		return -EINTR;
-	while ((r = picture_store_next(reading->store, part, &look)) > 0) {
-		for (uint32_t i = 0; i < columns->n && r >= 0; i++) {
-			if (columns->values[PICTURE_SITE_TOUCH_SITE][i] == reading->site)
-				r = visit(reading, i);
+	return is_over ? -EINTR : 0;
+}
+
+/* ---- Blocks ---- */
+
+enum { BLOCK_SITE, BLOCK_ID, BLOCK_ADDRESS, BLOCK_SIZE, BLOCK_ALLOCATED, BLOCK_FREED };
+
+/* Whether a block is meant; both are from the first columns. */
+static bool is_of_site(const void *context, const int64_t *const *columns, uint32_t i)
+{
+	const struct reading *reading = context;
+	int64_t site = columns[BLOCK_SITE][i];
+
+	return reading->block ? columns[BLOCK_ID][i] == reading->block
+			      : (site == SCAN_NULL ? 0 : site) == reading->site;
+}
+
+/* What is done with each block that is meant. */
+typedef int (*visit_block)(struct reading *reading, const struct object_block *block);
+
+static int read_blocks(struct reading *reading, visit_block visit)
+{
+	auto_scan struct scan *scan = NULL;
+	const struct scan_query query = { "allocation",
+					  "stack_id, id, address, size, allocated_ns, freed_ns",
+					  reading->question->run };
+	const struct scan_choice choice = { reading->block ? BLOCK_ID + 1 : BLOCK_SITE + 1,
+					    is_of_site, reading };
+	const struct scan_bound only = { BLOCK_ID, reading->block, reading->block, false };
+	const struct scan_rows *rows;
+	int r = scan_open(reading->question->db, &query, &scan);
+
+	if (r < 0)
+		return r;
+	reading->members.most = 64 * (scan_n_rows(scan) + 1024);
+	if (reading->block)
+		scan_bound(scan, &only);
+	scan_choose(scan, &choice);
+	while (r == 0 && (r = scan_next(scan, &rows)) == 1) {
+		r = look_at_waiter(reading);
+		for (uint32_t i = 0; i < rows->n && r == 0; i++) {
+			int64_t freed_ns = rows->columns[BLOCK_FREED][i];
+			const struct object_block block = {
+				.id = rows->columns[BLOCK_ID][i],
+				.address = rows->columns[BLOCK_ADDRESS][i],
+				.size = rows->columns[BLOCK_SIZE][i],
+				.allocated_ns = rows->columns[BLOCK_ALLOCATED][i],
+				.freed_ns = freed_ns == SCAN_NULL ? INT64_MAX : freed_ns,
+			};
+			r = visit(reading, &block);
 		}
-		if (r < 0)
-			break;
 	}
 	return r;
 }
 
-/* A block may live on behind its part's end, as nobody freed it. */
-static bool may_have(const struct reading *reading, const struct picture_part *part)
+static bool has_lived(const struct reading *reading, const struct object_block *block)
 {
-	return part->low <= (uint64_t)reading->site && part->high > (uint64_t)reading->site &&
-	       part->from < picture_time(reading->to_ns) &&
-	       (part->kind == PICTURE_KIND_SITE_BLOCKS ||
-		part->to > picture_time(reading->from_ns));
+	return block->allocated_ns < reading->to_ns && block->freed_ns >= reading->from_ns;
 }
 
-static int read_parts(struct reading *reading, enum picture_kind kind, read_item visit)
+static int add_address(struct reading *reading, const struct object_block *block)
 {
-	int r = 0;
+	int r = grow_array(&reading->addresses, reading->n_blocks, &reading->n_blocks_allocated,
+			   sizeof(*reading->addresses));
 
-	for (size_t i = 0; i < reading->store->n_processes && r == 0; i++) {
-		const struct picture_process *process = &reading->store->processes[i];
-		bool is_of_run = process->run_id == reading->question->run;
-		for (size_t j = 0; j < process->n_parts && is_of_run && r == 0; j++) {
-			const struct picture_part *part = &process->parts[j];
-			if (part->kind == kind && may_have(reading, part))
-				r = read_part(reading, part, visit);
-		}
-	}
-	return r;
+	if (r == 0)
+		r = add_member(&reading->members, block->id);
+	if (r > 0)
+		reading->addresses[reading->n_blocks++] = (uint64_t)block->address;
+	return r < 0 ? r : 0;
 }
 
-/* Whether a block is meant, and lived in the span. */
-static bool get_block(const struct reading *reading, uint32_t i, struct object_block *ret_block)
-{
-	int64_t *const *values = reading->store->columns.values;
-	int64_t life_ns = values[PICTURE_SITE_BLOCK_LIFE][i], freed_ns = INT64_MAX;
-	int64_t allocated_ns = values[PICTURE_SITE_BLOCK_ALLOCATED][i];
-
-	if (life_ns != CHUNK_NULL && __builtin_add_overflow(allocated_ns, life_ns, &freed_ns))
-		freed_ns = INT64_MAX;
-	*ret_block = (struct object_block){
-		.id = values[PICTURE_SITE_BLOCK_ID][i],
-		.address = values[PICTURE_SITE_BLOCK_ADDRESS][i],
-		.size = values[PICTURE_SITE_BLOCK_SIZE][i],
-		.allocated_ns = allocated_ns,
-		.freed_ns = freed_ns,
-	};
-	return (!reading->block || reading->block == ret_block->id) &&
-	       allocated_ns < reading->to_ns && freed_ns >= reading->from_ns;
-}
-
-static int read_bounds(struct reading *reading, uint32_t i)
+static int meet_block(struct reading *reading, const struct object_block *block)
 {
 	struct object_tally *tally = reading->tally;
-	struct object_block block;
+	int64_t to_ns = block->freed_ns == INT64_MAX ? reading->end_ns : block->freed_ns;
+	bool is_first = reading->n_lived == 0;
+	int r = add_address(reading, block);
 
-	if (!get_block(reading, i, &block))
-		return 0;
-	bool is_first = reading->n_met++ == 0;
-	int64_t to_ns = block.freed_ns == INT64_MAX ? reading->end_ns : block.freed_ns;
-	tally->size = is_first || tally->size < block.size ? block.size : tally->size;
-	tally->from_ns = is_first || tally->from_ns > block.allocated_ns ? block.allocated_ns
-									 : tally->from_ns;
+	if (r < 0 || !has_lived(reading, block))
+		return r;
+	tally->size = is_first || tally->size < block->size ? block->size : tally->size;
+	tally->from_ns = is_first || tally->from_ns > block->allocated_ns ? block->allocated_ns
+									  : tally->from_ns;
 	tally->to_ns = is_first || tally->to_ns < to_ns ? to_ns : tally->to_ns;
-	return 0;
-}
-
-static int read_block(struct reading *reading, uint32_t i)
-{
-	struct object_block block;
-
-	if (get_block(reading, i, &block))
-		object_tally_block(reading->tally, &block);
-	return 0;
-}
-
-static int read_touch(struct reading *reading, uint32_t i)
-{
-	int64_t *const *values = reading->store->columns.values;
-	int64_t time_ns = values[PICTURE_SITE_TOUCH_TIME][i];
-	int64_t block = values[PICTURE_SITE_TOUCH_BLOCK][i];
-	int64_t offset = values[PICTURE_SITE_TOUCH_OFFSET][i];
-	int64_t how = values[PICTURE_SITE_TOUCH_HOW][i];
-	int64_t weight = values[PICTURE_SITE_TOUCH_WEIGHT][i];
-	bool is_time = how & 16;
-	int role = (int)(how & 3);
-	double share;
-
-	if ((reading->block && reading->block != block) || time_ns < reading->from_ns ||
-	    time_ns >= reading->to_ns)
+	if (reading->n_lived++ >= MAX_KEPT)
 		return 0;
-	memcpy(&share, &values[PICTURE_SITE_TOUCH_SHARE][i], sizeof(share));
-	bool has_share = is_time && role == TRACE_ROLE_WINDOW;
+	r = grow_array(&reading->lived, reading->n_lived - 1, &reading->n_lived_allocated,
+		       sizeof(*reading->lived));
+	if (r == 0)
+		reading->lived[reading->n_lived - 1] = *block;
+	return r;
+}
+
+static int count_block(struct reading *reading, const struct object_block *block)
+{
+	if (has_lived(reading, block))
+		object_tally_block(reading->tally, block);
+	return 0;
+}
+
+/* They are told with the touches of each. */
+static int count_blocks(struct reading *reading)
+{
+	if (reading->n_lived > MAX_KEPT)
+		return read_blocks(reading, count_block);
+	for (size_t i = 0; i < reading->n_lived; i++)
+		object_tally_block(reading->tally, &reading->lived[i]);
+	return 0;
+}
+
+/* The heat map's axes: what the blocks reach over, within the span. */
+static void set_bounds(const struct reading *reading)
+{
+	struct object_tally *tally = reading->tally;
+
+	tally->to_ns += tally->to_ns < INT64_MAX;
+	tally->from_ns = tally->from_ns < reading->from_ns ? reading->from_ns : tally->from_ns;
+	tally->to_ns = tally->to_ns > reading->to_ns ? reading->to_ns : tally->to_ns;
+}
+
+/* ---- Touches ---- */
+
+static bool is_of_block(const void *context, int owner_kind, int64_t owner_id)
+{
+	const struct reading *reading = context;
+
+	return owner_kind == OWNER_heap && has_member(&reading->members, owner_id);
+}
+
+static int count_touch(void *context, const struct picture_row_touch *row)
+{
+	struct reading *reading = context;
+	const struct picture_row_sample *sample = row->sample;
+	uint64_t address = reading->addresses[place_of(&reading->members, row->owner_id)];
+	bool is_time = sample->source_id == reading->time_source;
+	bool has_share = is_time && row->role == TRACE_ROLE_WINDOW;
+	bool has_latency = row->role == TRACE_ROLE_EXACT && !is_time && sample->latency;
+	int r = look_at_waiter(reading);
+
+	if (r < 0 || row->role < TRACE_ROLE_EXACT || row->role > TRACE_ROLE_FAULT ||
+	    !sample->process_id || sample->time_ns < reading->from_ns ||
+	    sample->time_ns >= reading->to_ns)
+		return r;
 	const struct object_touch touch = {
-		.block = block,
-		.time_ns = time_ns,
-		.offset = offset == CHUNK_NULL ? -1 : offset,
-		.thread = how >> 5,
-		.frame = values[PICTURE_SITE_TOUCH_FRAME][i],
-		.level = level_of(reading, values[PICTURE_SITE_TOUCH_SOURCE][i]),
-		.time_share_ns = has_share ? share * (double)weight : 0,
-		.part = has_share ? share : !is_time,
-		.latency = role == TRACE_ROLE_EXACT && !is_time && weight ? weight : -1,
-		.role = role,
-		.is_write = (int)(how >> 2 & 3) - 1,
+		.block = row->owner_id,
+		.time_ns = sample->time_ns,
+		/* What lies just below is of the block, too: its header. */
+		.offset = row->has_address ? (int64_t)(row->address - address) : -1,
+		.thread = sample->thread_id,
+		.frame = row->frame_id,
+		.level = level_of(reading, row->data_src),
+		.time_share_ns = has_share ? row->share * (double)sample->weight : 0,
+		.part = has_share ? row->share : !is_time,
+		.latency = has_latency ? sample->latency : -1,
+		.role = row->role,
+		.is_write = row->is_write < 0 ? -1 : row->is_write > 0,
 	};
 	return object_tally_touch(reading->tally, &touch);
 }
 
-static int count_parts(struct view_question *question, const struct object *object)
+static int count(struct view_question *question, const struct object *object)
 {
 	auto_reading struct reading reading = {
 		.question = question,
@@ -391,30 +349,28 @@ static int count_parts(struct view_question *question, const struct object *obje
 		.from_ns = view_value(question, VIEW_FROM, 0),
 		.to_ns = view_value(question, VIEW_TO, INT64_MAX),
 		.end_ns = view_number(question, "SELECT duration_ns FROM run WHERE id = :run"),
+		.time_source = view_number(question, "SELECT id FROM source WHERE run_id = :run"
+						     " AND measures = 'time' AND error = 0"),
 	};
-	int r = view_context_pictures(question->context, &reading.store);
+	const struct picture_touch_visitor visitor = {
+		.wants = is_of_block,
+		.touch = count_touch,
+		.context = &reading,
+		.from_ns = reading.from_ns,
+		.to_ns = reading.to_ns,
+	};
+	int r = read_levels(&reading);
 
 	if (r == 0)
-		r = read_levels(&reading);
+		r = read_blocks(&reading, meet_block);
 	if (r == 0)
-		r = read_parts(&reading, PICTURE_KIND_SITE_BLOCKS, read_bounds);
-	set_bounds(question, object->tally);
+		r = number_members(&reading.members);
+	set_bounds(&reading);
 	if (r == 0)
-		r = read_parts(&reading, PICTURE_KIND_SITE_TOUCHES, read_touch);
-	return r < 0 ? r : read_parts(&reading, PICTURE_KIND_SITE_BLOCKS, read_block);
-}
-
-/* The database's, or those that were made for it. */
-static bool has_parts(struct view_question *question)
-{
-	return question->context->pictures_db ||
-	       view_number(question,
-			   "SELECT EXISTS (SELECT 1 FROM picture_part WHERE run_id = :run)");
-}
-
-static int count(struct view_question *question, const struct object *object)
-{
-	return has_parts(question) ? count_parts(question, object) : count_rows(question, object);
+		r = picture_scan_touches(question->db, question->run, &visitor);
+	if (r == 0)
+		r = count_blocks(&reading);
+	return r < 0 && r != -ENOMEM && r != -EINTR ? -EPROTO : r;
 }
 
 /* ---- Write ---- */

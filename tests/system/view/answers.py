@@ -5,7 +5,6 @@ import base64
 import json
 import os
 import re
-import sqlite3
 import sys
 import tempfile
 
@@ -299,16 +298,10 @@ def told_of(answer):
 
 
 def check_ways(checks, memsight, trace, folder):
-    """Sites are the same found in pictures and found in rows, in a compact database too."""
-    paths = [
-        os.path.join(folder, name)
-        for name in ("listed.db", "rows.db", "compact.db", "compact-rows.db")
-    ]
-    for path, option in zip(paths, ([], [], ["--no-plain"], ["--no-plain"])):
-        whole.run([memsight, "analyze", *option, "-o", path, trace])
-    for path in paths[1::2]:
-        with sqlite3.connect(path) as database:
-            database.execute("DELETE FROM picture_part")
+    """Sites are the same in a plain and in a compact database, with pictures and without."""
+    paths = [os.path.join(folder, name) for name in ("plain.db", "compact.db", "undrawn.db")]
+    for path, options in zip(paths, ([], ["--no-plain"], ["--no-plain", "--no-tiles"])):
+        whole.run([memsight, "analyze", *options, "-o", path, trace])
     answers = []
     for path in paths:
         with served.Server(memsight, path) as server:
