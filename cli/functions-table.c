@@ -73,14 +73,14 @@ const char *functions_report(const struct option_set *options)
 static int check_probes(const struct option_set *options)
 {
 	if (option_flag(options, OPTION_NO_ALLOC))
-		return cmd_usage("record: --usdt-from needs the library that --no-alloc leaves "
+		return cmd_usage("--usdt-from needs the library that --no-alloc leaves "
 				 "out");
 	if (option_size(options, OPTION_SAMPLE_BYTES))
-		return cmd_usage("record: --usdt-from and --sample-bytes exclude each other: of "
+		return cmd_usage("--usdt-from and --sample-bytes exclude each other: of "
 				 "blocks in blocks of malloc these must be known");
 	if (option_origin(options, OPTION_EVENTS) > OPTION_FROM_DEFAULT &&
 	    !(option_words(options, OPTION_EVENTS) & RING_EVENTS_HEAP))
-		return cmd_usage("record: --usdt-from needs `heap' among --events");
+		return cmd_usage("--usdt-from needs `heap' among --events");
 	return CMD_DONE;
 }
 
@@ -100,21 +100,20 @@ int functions_check(const struct option_set *options, bool *ret_is_chosen)
 		if (option_origin(options, ids[i]) <= OPTION_FROM_DEFAULT)
 			continue;
 		if (option_flag(options, OPTION_NO_ALLOC))
-			return cmd_usage(
-				"record: --%s needs the library that --no-alloc leaves out",
-				option_row(ids[i])->name);
+			return cmd_usage("--%s needs the library that --no-alloc leaves out",
+					 option_row(ids[i])->name);
 		bool is_alloc = is_allocator(ids[i]);
 		if (option_origin(options, OPTION_EVENTS) > OPTION_FROM_DEFAULT &&
 		    !(option_words(options, OPTION_EVENTS) &
 		      (is_alloc ? RING_EVENTS_HEAP : RING_EVENTS_REGIONS)))
-			return cmd_usage("record: --%s needs `%s' among --events",
-					 option_row(ids[i])->name, is_alloc ? "heap" : "regions");
+			return cmd_usage("--%s needs `%s' among --events", option_row(ids[i])->name,
+					 is_alloc ? "heap" : "regions");
 		*ret_is_chosen = true;
 	}
 	const char *report = functions_report(options);
 	if (option_flag(options, OPTION_TRIPS_ONLY) &&
 	    (!report || strcmp(report, "--functions") != 0))
-		return cmd_usage("record: --trips-only counts calls of functions that are chosen, "
+		return cmd_usage("--trips-only counts calls of functions that are chosen, "
 				 "as by --function-include");
 	if (option_origin(options, OPTION_FUNCTIONS_FORMAT) > OPTION_FROM_DEFAULT)
 		return cmd_usage("record: --format is that of --functions-dry-run");
@@ -134,8 +133,8 @@ static int add_expressions(struct function_choice *choice, const struct option_s
 			int r = function_choice_add(choice, expressions[i].kind, *texts, message);
 
 			if (r == -EINVAL)
-				return cmd_usage("record: --%s: %s",
-						 option_row(expressions[i].id)->name, message);
+				return cmd_usage("--%s: %s", option_row(expressions[i].id)->name,
+						 message);
 			if (r < 0)
 				return cmd_fail("%s", strerror(-r));
 		}
@@ -153,14 +152,14 @@ static int add_lists(struct function_choice *choice, const struct option_set *op
 		int r = function_choice_add_file(choice, *paths, message);
 
 		if (r < 0)
-			return cmd_fail("record: --function-list: %s", message);
+			return cmd_fail("--function-list: %s", message);
 	}
 	for (unsigned i = 0; sets >> i; i++) {
 		enum option_choice set = (enum option_choice)(CHOICE_COLLECTION_MEMORY + i);
 
 		if (sets >> i & 1 &&
 		    function_choice_add_collection(choice, option_choice_name(set), message) < 0)
-			return cmd_fail("record: --collection: %s", message);
+			return cmd_fail("--collection: %s", message);
 	}
 	return CMD_DONE;
 }
@@ -175,7 +174,7 @@ static int add_allocators(struct function_choice *choice, const struct option_se
 		int r = function_choice_add_rule(choice, *texts, message);
 
 		if (r == -EINVAL)
-			return cmd_usage("record: --alloc-function: %s", message);
+			return cmd_usage("--alloc-function: %s", message);
 		if (r < 0)
 			return cmd_fail("%s", strerror(-r));
 	}
@@ -184,7 +183,7 @@ static int add_allocators(struct function_choice *choice, const struct option_se
 
 		if (sets >> i & 1 &&
 		    function_choice_add_allocator(choice, option_choice_name(set), message) < 0)
-			return cmd_fail("record: --allocators: %s", message);
+			return cmd_fail("--allocators: %s", message);
 	}
 	return CMD_DONE;
 }
@@ -201,11 +200,11 @@ static int check_rules(const struct function_choice *choice)
 				 "%s",
 				 set);
 		else if (nearest)
-			return cmd_fail("record: no function matches --alloc-function '%s'; is %s "
+			return cmd_fail("no function matches --alloc-function '%s'; is %s "
 					"meant?",
 					text, nearest);
 		else
-			return cmd_fail("record: no function matches --alloc-function '%s' (names "
+			return cmd_fail("no function matches --alloc-function '%s' (names "
 					"of stripped files are not known)",
 					text);
 	}
@@ -224,12 +223,11 @@ static int check_matches(const struct function_choice *choice)
 
 	while ((text = function_choice_unmatched(choice, &at, &is_expression, &nearest))) {
 		if (is_expression && nearest)
-			return cmd_fail(
-				"record: no function matches --function-include '%s'; is %s "
-				"meant?",
-				text, nearest);
+			return cmd_fail("no function matches --function-include '%s'; is %s "
+					"meant?",
+					text, nearest);
 		if (is_expression)
-			return cmd_fail("record: no function matches --function-include '%s' "
+			return cmd_fail("no function matches --function-include '%s' "
 					"(names of stripped files are not known)",
 					text);
 		if (n_names++ < MAX_NAMED)
@@ -275,7 +273,7 @@ static int find_all(struct function_choice *choice, const struct loaded_files *f
 		if (r == -ENOEXEC)
 			cmd_warn("%s cannot be read as an ELF file", files->paths[i]);
 		else if (r < 0)
-			return cmd_fail("record: %s: %s", files->paths[i], strerror(-r));
+			return cmd_fail("%s: %s", files->paths[i], strerror(-r));
 	}
 	return CMD_DONE;
 }
@@ -301,18 +299,18 @@ static int check_found(const struct found_functions *found, const char *name, bo
 	for (size_t i = 0; i < found->n; i++)
 		n_needed += found->items[i].code.why == CODE_WHY_NEEDED;
 	if (wants_probes && found->n_probes == 0)
-		return cmd_fail("record: no probe of an allocator is in %s and its libraries, "
+		return cmd_fail("no probe of an allocator is in %s and its libraries, "
 				"where --usdt-from looks: otel_memory:alloc, memsight:alloc, "
 				"memsight_alloc",
 				name);
 	if (wants_probes && n_functions == 0)
 		return CMD_DONE;
 	if (found->n == 0)
-		return cmd_fail("record: none of the %zu functions of %s and its libraries is "
+		return cmd_fail("none of the %zu functions of %s and its libraries is "
 				"chosen",
 				found->n_all, name);
 	if (n_needed == n_functions)
-		return cmd_fail("record: %s%s must not be instrumented: %s", found->items[0].name,
+		return cmd_fail("%s%s must not be instrumented: %s", found->items[0].name,
 				n_needed > 1 ? " and all others chosen" : "",
 				function_why_text(CODE_WHY_NEEDED));
 	return CMD_DONE;
@@ -409,7 +407,7 @@ static int print(const struct table *table, const struct option_set *options)
 		    SQLITE_OK)
 		r = table_write(stdout, rows, &style, NULL);
 	if (r == -EPROTO)
-		cmd_fail("record: %s", sqlite3_errmsg(db));
+		cmd_fail("%s", sqlite3_errmsg(db));
 	sqlite3_finalize(rows);
 	sqlite3_close(db);
 	if (r == 0 && fflush(stdout) != 0)
@@ -465,10 +463,10 @@ static int list_command(const char *command, struct loaded_files *files)
 
 	if (r < 0) {
 		run_command_explain(command, r, message, sizeof(message));
-		return cmd_fail("record: cannot run %s: %s", command, message);
+		return cmd_fail("cannot run %s: %s", command, message);
 	}
 	if (loaded_files_list(program, files, message) < 0)
-		return cmd_fail("record: %s", message);
+		return cmd_fail("%s", message);
 	return CMD_DONE;
 }
 
@@ -501,22 +499,15 @@ static void take_map(void *user, const struct image_map *map)
 }
 
 /* Those that processes have mapped, also by dlopen. */
-static int list_processes(const char *text, struct loaded_files *files)
+static int list_processes(const pid_t *pids, size_t n, struct loaded_files *files)
 {
-	struct attach_wish wish = { .text = text, .rank = -1 };
-	char message[ATTACH_MESSAGE_BYTES];
-	auto_free pid_t *pids = NULL;
-	size_t n = 0;
-
-	if (attach_find(&wish, &pids, &n, message) < 0)
-		return cmd_fail("%s", message);
 	for (size_t i = 0; i < n; i++) {
 		struct mapped mapped = { .pid = pids[i], .files = files };
 		int r = image_each_map(pids[i], take_map, &mapped);
 
 		if (r < 0 || mapped.error)
-			return cmd_fail("record: cannot see what process %d has mapped: %s",
-					(int)pids[i], strerror(-(r < 0 ? r : -ENOMEM)));
+			return cmd_fail("cannot see what process %d has mapped: %s", (int)pids[i],
+					strerror(-(r < 0 ? r : -ENOMEM)));
 		if (mapped.n_gone)
 			cmd_warn(
 				"%zu file%s of process %d cannot be read any more, and %s left out",
@@ -527,12 +518,12 @@ static int list_processes(const char *text, struct loaded_files *files)
 }
 
 /* entries: of a static program, too; or NULL. */
-static int find(const struct option_set *options, struct loaded_files *files,
-		struct found_functions *found, struct allocator_entries *entries)
+static int find(const struct option_set *options, const struct functions_of *of,
+		struct loaded_files *files, struct found_functions *found,
+		struct allocator_entries *entries)
 {
 	auto_function_choice struct function_choice *choice = NULL;
-	const char *processes = option_text(options, OPTION_ATTACH_PID);
-	const char *name = processes ? processes : options->operands[0];
+	const char *name = of->name;
 	bool wants_probes = option_text(options, OPTION_USDT_FROM);
 	bool wants_functions = chooses_functions(options) || !wants_probes;
 	int r;
@@ -542,7 +533,7 @@ static int find(const struct option_set *options, struct loaded_files *files,
 	if ((wants_functions && ((r = add_expressions(choice, options)) != CMD_DONE ||
 				 (r = add_lists(choice, options)) != CMD_DONE ||
 				 (r = add_allocators(choice, options)) != CMD_DONE)) ||
-	    (r = processes ? list_processes(processes, files) : list_command(name, files)) !=
+	    (r = of->pids ? list_processes(of->pids, of->n, files) : list_command(name, files)) !=
 		    CMD_DONE ||
 	    (r = find_all(choice, files, options, found)) != CMD_DONE ||
 	    (wants_functions &&
@@ -553,8 +544,8 @@ static int find(const struct option_set *options, struct loaded_files *files,
 	if (!entries || !entries->is_static || found->n_all > 0)
 		return check_found(found, name, wants_probes);
 	return entries->n > 0 ? CMD_DONE
-			      : cmd_fail("record: %s is static and has no names of functions; %s",
-					 name, entries->why);
+			      : cmd_fail("%s is static and has no names of functions; %s", name,
+					 entries->why);
 }
 
 static void finish_table(struct table *table)
@@ -569,13 +560,22 @@ int functions_dry_run(const struct option_set *options)
 {
 	auto_table struct table table = { 0 };
 	auto_functions_plan struct functions_plan plan = { 0 };
-	int r = find(options, &table.files, &table.found, &table.entries);
+	const char *processes = option_text(options, OPTION_ATTACH_PID);
+	struct functions_of of = { .name = processes ? processes : options->operands[0] };
+	struct attach_wish wish = { .text = processes, .rank = -1 };
+	char message[ATTACH_MESSAGE_BYTES];
+	auto_free pid_t *pids = NULL;
+
+	if (processes && attach_find(&wish, &pids, &of.n, message) < 0)
+		return cmd_fail("%s", message);
+	of.pids = pids;
+	int r = find(options, &of, &table.files, &table.found, &table.entries);
 
 	/* What cannot be moved after all is found out by moving it. */
 	int planned = r == CMD_DONE ? functions_plan(&table.found, &plan) : 0;
 
 	if (planned < 0)
-		r = cmd_fail("record: the functions cannot be planned: %s", strerror(-planned));
+		r = cmd_fail("the functions cannot be planned: %s", strerror(-planned));
 	if (r == CMD_DONE)
 		r = print(&table, options);
 	if (r != CMD_DONE || option_flag(options, OPTION_QUIET))
@@ -586,11 +586,11 @@ int functions_dry_run(const struct option_set *options)
 	return r;
 }
 
-int functions_choose(const struct option_set *options, struct found_functions *found,
-		     struct functions_plan *plan)
+int functions_choose(const struct option_set *options, const struct functions_of *of,
+		     struct found_functions *found, struct functions_plan *plan)
 {
 	auto_loaded_files struct loaded_files files = { 0 };
-	int r = find(options, &files, found, NULL);
+	int r = find(options, of, &files, found, NULL);
 
 	if (r != CMD_DONE)
 		return r;
@@ -601,9 +601,9 @@ int functions_choose(const struct option_set *options, struct found_functions *f
 	for (size_t i = 0; i < found->n; i++)
 		found->items[i].file = NULL; /* it goes now */
 	if (r < 0)
-		return cmd_fail("record: the functions cannot be planned: %s", strerror(-r));
+		return cmd_fail("the functions cannot be planned: %s", strerror(-r));
 	if (plan->n == 0)
-		return cmd_fail("record: none of the %zu %s chosen can be instrumented: %s "
+		return cmd_fail("none of the %zu %s chosen can be instrumented: %s "
 				"(--functions-dry-run lists why)",
 				found->n, what, function_why_text(found->items[0].code.why));
 	if (!option_flag(options, OPTION_QUIET) && plan->n < found->n)

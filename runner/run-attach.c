@@ -163,6 +163,7 @@ struct entering {
 	uint64_t n_threads;
 	uint64_t n_slots;
 	uint64_t n_entries;
+	uint64_t n_functions;
 };
 
 static void store_entries(struct run *run, const struct entering *entering)
@@ -173,6 +174,7 @@ static void store_entries(struct run *run, const struct entering *entering)
 	store_number(run, "memsight.attach.threads", entering->n_threads);
 	store_number(run, "memsight.attach.places", entering->n_slots);
 	store_number(run, "memsight.attach.entries", entering->n_entries);
+	store_number(run, "memsight.attach.functions", entering->n_functions);
 }
 
 static int enter_one(struct run *run, struct attached *attached, struct entering *entering)
@@ -197,6 +199,8 @@ static int enter_one(struct run *run, struct attached *attached, struct entering
 	if (outcome.entries_why[0])
 		tracker_lose_pointers(&collector->tracker, attached->order.pid,
 				      outcome.entries_why);
+	tracker_lose_functions(&collector->tracker, attached->order.pid, outcome.n_functions_lost);
+	entering->n_functions += outcome.n_functions;
 	entering->n_blocks += outcome.n_blocks;
 	entering->walk_ns += outcome.walk_ns;
 	entering->n_threads += outcome.n_threads;

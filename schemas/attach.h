@@ -11,6 +11,7 @@
 
 #define ATTACH_MAGIC	    UINT32_C(0x48435441) /* "ATCH" */
 #define ATTACH_ENTRY	    "memsight_1_attach"
+#define ATTACH_THUNKS	    "memsight_1_thunks" /* return addresses that stand for others */
 #define ATTACH_SOCKET_BYTES 112
 
 enum attach_step {
@@ -29,6 +30,12 @@ enum attach_step {
 	 * at work, those that are.
 	 */
 	ATTACH_ENTRIES,
+	/*
+	 * Make what jumps of functions lead to, and list these jumps, in place of those of a plan
+	 * that came with the welcome (schemas/functions-plan.h); of a library that is at work, what
+	 * it has. Other threads run.
+	 */
+	ATTACH_FUNCTIONS,
 };
 
 /*
@@ -49,6 +56,41 @@ struct attach_entry {
 struct attach_head {
 	uint64_t before; /* size of the one before, where that is free */
 	uint64_t size; /* and flags in its lowest three bits */
+};
+
+/*
+ * Code of a function that becomes a jump to us. Whoever enters writes it when all threads stand and
+ * takes it back, in reverse order; the library remembers.
+ */
+struct attach_jump {
+	uint64_t address;
+	uint8_t n; /* bytes that change */
+	uint8_t n_moved; /* of instructions: no thread may go on at any but the first */
+	uint8_t before[5]; /* what stood there ... */
+	uint8_t jump[5]; /* ... and what stands there now */
+	uint8_t is_filling; /* no thread comes there but by a jump of ours */
+	uint8_t padding[3];
+};
+_Static_assert(sizeof(struct attach_jump) == 24, "it is shared");
+
+/* Code of ours that is not in the library. */
+struct attach_area {
+	uint64_t start;
+	uint64_t end;
+};
+
+#define ATTACH_THUNK_BYTES 16u
+
+/* What functions need: addresses and numbers of lists in the library's memory. */
+struct attach_functions {
+	uint64_t jumps;
+	uint64_t n_jumps;
+	uint64_t areas;
+	uint64_t n_areas;
+	/* Return addresses of ours; beside each (uint64_t[2]) first the one that it stands for. */
+	uint64_t thunks;
+	uint64_t thunk_data;
+	uint64_t n_thunks;
 };
 
 struct attach_call {
@@ -81,5 +123,6 @@ struct attach_call {
 	uint32_t padding;
 	uint64_t root_at;
 	struct ring_recorder recorder; /* ATTACH_BEGIN that failed by EBUSY: whose it still is */
+	struct attach_functions functions; /* ATTACH_FUNCTIONS */
 };
-_Static_assert(sizeof(struct attach_call) == 128 + ATTACH_SOCKET_BYTES, "it is shared");
+_Static_assert(sizeof(struct attach_call) == 184 + ATTACH_SOCKET_BYTES, "it is shared");

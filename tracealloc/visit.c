@@ -5,6 +5,7 @@
 #include "schemas/attach.h"
 #include "tracealloc/environment.h"
 #include "tracealloc/fork.h"
+#include "tracealloc/functions/functions.h"
 #include "tracealloc/hooks/hook.h"
 #include "tracealloc/hooks/real.h"
 #include "tracealloc/image.h"
@@ -86,6 +87,8 @@ static long commit(struct attach_call *call)
 		ta_late_use_entries((const struct attach_entry *)(uintptr_t)call->entries,
 				    call->n_entries);
 	if (r == 0)
+		ta_functions_commit();
+	if (r == 0)
 		atomic_store(&ta_state.word, TA_ON);
 	return r;
 }
@@ -96,6 +99,12 @@ static long entries(struct attach_call *call)
 		call->n_entries =
 			ta_late_list_entries((struct attach_entry *)(uintptr_t)call->entries);
 	call->root_at = (uintptr_t)&root;
+	return 0;
+}
+
+static long functions(struct attach_call *call)
+{
+	ta_functions_list(&call->functions);
 	return 0;
 }
 
@@ -123,6 +132,7 @@ static long end(struct attach_call *call)
 	/* Pairs with the collector's acquire: all that was written is there. */
 	if (process && is_own)
 		atomic_store_explicit(&process->state, RING_PROCESS_ENDED, memory_order_release);
+	ta_functions_end();
 	ta_chunk_unmap();
 	ta_late_forget();
 	ta_sandbox_forget();
@@ -161,8 +171,10 @@ static long heads(struct attach_call *call)
 void memsight_1_attach(struct attach_call *call)
 {
 	static long (*const steps[])(struct attach_call *) = {
-		[ATTACH_BEGIN] = begin, [ATTACH_COMMIT] = commit, [ATTACH_UNBIND] = unbind,
-		[ATTACH_END] = end,	[ATTACH_HEADS] = heads,	  [ATTACH_ENTRIES] = entries,
+		[ATTACH_BEGIN] = begin,		[ATTACH_COMMIT] = commit,
+		[ATTACH_UNBIND] = unbind,	[ATTACH_END] = end,
+		[ATTACH_HEADS] = heads,		[ATTACH_ENTRIES] = entries,
+		[ATTACH_FUNCTIONS] = functions,
 	};
 
 	if (call->magic != ATTACH_MAGIC || call->version != RING_VERSION ||

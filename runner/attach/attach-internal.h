@@ -1,7 +1,8 @@
 #pragma once
 /*
  * One way into a process or out of it, attach.c. Below it: a thread that works for us,
- * attach-guest.c, and the jumps at entries, attach-jumps.c.
+ * attach-guest.c, the jumps at entries of malloc, attach-jumps.c, and those of functions that are
+ * chosen, attach-functions.c.
  */
 #include "runner/attach/attach.h"
 #include "runner/attach/crowd.h"
@@ -33,6 +34,9 @@ struct entry {
 	struct heap_walk walk;
 	struct attach_head heads[MOST_HEADS]; /* of its chunks, as they come */
 	bool has_failed; /* to read them */
+	struct attach_functions functions;
+	struct attach_jump *jumps; /* functions.n_jumps */
+	struct safety_place *places; /* where nobody may stand for their sake */
 };
 
 /* Note why it cannot be done, in one line. Returns the error. */
@@ -73,3 +77,21 @@ int entry_take_back_jumps(struct entry *entry);
 
 /* No jump is left, and no thread is in what was moved. */
 void entry_unmap_pages(struct entry *entry);
+
+/*
+ * While others run: ask the library for the jumps of functions that are chosen, of which those that
+ * are there already, and let nobody stand where they change. 0 or a negative errno.
+ */
+int entry_find_functions(struct entry *entry);
+
+/* All threads stand, and the library knows of them: write the jumps that still can be. */
+void entry_write_functions(struct entry *entry);
+
+/* All threads stand: put back what stood there. 0 or a negative errno. */
+int entry_take_back_functions(struct entry *entry);
+
+/*
+ * All threads stand: give them their own return addresses for those of ours. What is not found, as
+ * on stacks of coroutines, leads on all the same.
+ */
+void entry_restore_returns(struct entry *entry);

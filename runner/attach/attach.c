@@ -244,6 +244,8 @@ static void finish(struct entry *entry)
 	safety_destroy(entry->safety);
 	remote_modules_finish(&entry->modules);
 	filters_finish(&entry->filters);
+	free(entry->jumps);
+	free(entry->places);
 	heap_walk_finish(&entry->walk);
 }
 
@@ -455,8 +457,10 @@ static int end(struct entry *entry)
 {
 	struct attach_call request = { .step = ATTACH_UNBIND };
 	bool were_standing = entry->crowd.n > 0;
-	int r = entry_take_back_jumps(entry);
+	int r = entry_take_back_functions(entry);
 
+	if (r == 0)
+		r = entry_take_back_jumps(entry);
 	if (r < 0)
 		return entry_fail(entry, r, "cannot write the code of process %d: %s",
 				  (int)entry->pid, strerror(-r));
@@ -467,6 +471,7 @@ static int end(struct entry *entry)
 		r = stop_all(entry, remote_now_ns() + entry->order->timeout_ns);
 	if (r < 0)
 		return r;
+	entry_restore_returns(entry);
 	request.step = ATTACH_END;
 	r = tell_threads(entry, &request);
 	if (r < 0)
@@ -493,6 +498,7 @@ static int commit(struct entry *entry)
 	entry->outcome->n_slots = request.n_slots;
 	if (r == 0) {
 		entry_write_jumps(entry);
+		entry_write_functions(entry);
 		return 0;
 	}
 	/* What it has begun is ended, and the reason stays that of the commit. */
@@ -612,12 +618,11 @@ static int search_guest(struct entry *entry, uint64_t deadline_ns)
 	return r < 0 ? fail_crowd(entry, r) : 0;
 }
 
-static int find_guest(struct entry *entry, uint64_t deadline_ns)
+/* A thread that works for us, from now on. */
+static int take_guest(struct entry *entry, uint64_t deadline_ns)
 {
-	int r = look(entry);
+	int r = search_guest(entry, deadline_ns);
 
-	if (r == 0)
-		r = search_guest(entry, deadline_ns);
 	if (r == 0)
 		r = check_filters(entry);
 	if (r == 0 && entry->place.has_filter && remote_is_timed(&entry->guest)) {
@@ -632,6 +637,29 @@ static int find_guest(struct entry *entry, uint64_t deadline_ns)
 				  "process %d has ended; another one has its number now",
 				  (int)entry->pid);
 	return borrow(entry);
+}
+
+static int find_guest(struct entry *entry, uint64_t deadline_ns)
+{
+	int r = look(entry);
+
+	return r < 0 ? r : take_guest(entry, deadline_ns);
+}
+
+/*
+ * It was taken before functions were known: where it stands itself may be no place to change code
+ * at.
+ */
+static int settle_guest(struct entry *entry)
+{
+	if (entry->functions.n_jumps == 0)
+		return 0;
+	give_back(entry);
+	if (safety_judge(entry->safety, &entry->guest, NULL) == SAFETY_GOOD)
+		return borrow(entry);
+	remote_release(&entry->guest);
+	filters_finish(&entry->filters);
+	return take_guest(entry, remote_now_ns() + entry->order->timeout_ns);
 }
 
 /* Our library is among the loaded files now: safety must know where it is. */
@@ -675,13 +703,19 @@ static int go_in(struct entry *entry)
 	if (r < 0)
 		return r;
 	entry_prepare_jumps(entry);
-	r = stop_all(entry, remote_now_ns() + entry->order->timeout_ns);
+	r = entry_find_functions(entry);
+	if (r == 0)
+		r = settle_guest(entry);
+	if (r == 0)
+		r = stop_all(entry, remote_now_ns() + entry->order->timeout_ns);
 	if (r < 0) {
 		/* Nothing is hooked: no other thread can have met us. */
 		struct attach_outcome why = *entry->outcome;
 
-		end(entry);
-		entry_unmap_pages(entry);
+		if (entry->has_loan) {
+			end(entry);
+			entry_unmap_pages(entry);
+		}
 		*entry->outcome = why;
 		return r;
 	}
@@ -704,6 +738,10 @@ static int go_out(struct entry *entry)
 		entry_fail(entry, r, "memsight is not attached to process %d", (int)entry->pid);
 	if (r == 0)
 		r = entry_find_jumps(entry);
+	if (r == 0)
+		r = entry_find_functions(entry);
+	if (r == 0)
+		r = settle_guest(entry);
 	if (r == 0)
 		r = stop_all(entry, remote_now_ns() + entry->order->timeout_ns);
 	if (r < 0)

@@ -39,6 +39,8 @@ struct attach_outcome {
 	uint32_t n_threads;
 	uint32_t n_slots; /* places that lead to us now, or did */
 	uint32_t n_entries; /* functions of the allocator whose entries lead to us */
+	uint32_t n_functions; /* that are chosen, whose calls come to us */
+	uint32_t n_functions_lost; /* the same, that could not be written */
 	char entries_why[ENTRIES_WHY_BYTES]; /* why those of malloc do not; "": they do */
 	struct family family; /* who will have to be left with it */
 	bool was_left_behind; /* an earlier recording is still in it, and will not go on */

@@ -13,6 +13,7 @@
 #include "common/array.h"
 #include "common/cleanup.h"
 #include "runner/processes/image-proc.h"
+#include "schemas/attach.h"
 #include "schemas/recording.h"
 
 #define MAX_RANGES  128u
@@ -21,8 +22,7 @@
 #define SHORT_BYTES (32u << 10) /* of a whole stack that is looked through instead of unwound */
 
 struct unsafe {
-	struct module_range range;
-	enum safety_verdict verdict;
+	struct safety_place place;
 	bool calls_back;
 };
 
@@ -42,6 +42,9 @@ struct safety {
 	struct unsafe unsafe[MAX_RANGES];
 	size_t n;
 	struct module_range around; /* all of them */
+	struct module_range thunks; /* of our library, which may lie on stacks for long */
+	const struct safety_place *places; /* in order of address */
+	size_t n_places;
 	uint64_t words[SHORT_BYTES / sizeof(uint64_t)];
 };
 
@@ -97,7 +100,7 @@ static void add(struct safety *safety, struct module_range range, enum safety_ve
 		safety->around.start = range.start;
 	if (range.end > safety->around.end)
 		safety->around.end = range.end;
-	safety->unsafe[safety->n++] = (struct unsafe){ .range = range, .verdict = verdict };
+	safety->unsafe[safety->n++] = (struct unsafe){ .place = { range, verdict } };
 }
 
 /*
@@ -146,9 +149,10 @@ static void add_modules(struct safety *safety, const struct remote_modules *modu
 	for (size_t i = 0; i < modules->n; i++) {
 		const struct remote_module *module = &modules->items[i];
 
-		if (strstr(module->path, RECORDING_LIBRARY))
+		if (strstr(module->path, RECORDING_LIBRARY)) {
 			add(safety, module->code, SAFETY_IN_US);
-		else if (module->is_loader)
+			safety->thunks = remote_module_function(modules, module, ATTACH_THUNKS);
+		} else if (module->is_loader)
 			add(safety, module->code, SAFETY_IN_LOADER);
 		else if (module->code.start && module->code.start != safety->libc.start)
 			add_allocator(safety, modules, module);
@@ -250,10 +254,24 @@ void safety_add_ours(struct safety *safety, struct module_range range)
 	add(safety, range, SAFETY_IN_US);
 }
 
+static int compare_places(const void *a, const void *b)
+{
+	const struct safety_place *left = a, *right = b;
+
+	return (left->range.start > right->range.start) - (left->range.start < right->range.start);
+}
+
+void safety_use_places(struct safety *safety, struct safety_place *places, size_t n)
+{
+	qsort(places, n, sizeof(*places), compare_places);
+	safety->places = places;
+	safety->n_places = n;
+}
+
 struct module_range safety_malloc(const struct safety *safety)
 {
 	/* The first thing that add_libc() adds. */
-	return safety->unsafe[0].range;
+	return safety->unsafe[0].place.range;
 }
 
 struct safety *safety_destroy(struct safety *safety)
@@ -272,13 +290,44 @@ static bool is_in(struct module_range range, uintptr_t pc)
 	return pc >= range.start && pc < range.end;
 }
 
-/* A return address may stand right behind a function that ends in a call. NULL: it is good. */
-static const struct unsafe *find_unsafe(const struct safety *safety, uintptr_t pc, bool is_return)
+static const struct safety_place *find_place(const struct safety *safety, uintptr_t pc)
 {
-	for (size_t i = 0; is_in(safety->around, pc - is_return) && i < safety->n; i++)
-		if (is_in(safety->unsafe[i].range, pc - is_return))
+	size_t low = 0, high = safety->n_places;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (safety->places[middle].range.end <= pc)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < safety->n_places && is_in(safety->places[low].range, pc) ? &safety->places[low]
+									      : NULL;
+}
+
+static const struct unsafe *find_function(const struct safety *safety, uintptr_t pc)
+{
+	for (size_t i = 0; is_in(safety->around, pc) && i < safety->n; i++)
+		if (is_in(safety->unsafe[i].place.range, pc))
 			return &safety->unsafe[i];
 	return NULL;
+}
+
+static bool is_thunk(const struct safety *safety, uintptr_t pc)
+{
+	return is_in(safety->thunks, pc) && pc % ATTACH_THUNK_BYTES == 0;
+}
+
+/* A return address may stand right behind a function that ends in a call. NULL: it is good. */
+static const struct safety_place *find_unsafe(const struct safety *safety, uintptr_t pc,
+					      bool is_return)
+{
+	const struct unsafe *unsafe = find_function(safety, pc - is_return);
+
+	if (is_thunk(safety, pc))
+		return NULL;
+	return unsafe ? &unsafe->place : find_place(safety, pc);
 }
 
 static bool is_listed(const struct made_code *made, uintptr_t pc)
@@ -315,7 +364,7 @@ struct walk {
 static int see_frame(Dwfl_Frame *frame, void *user)
 {
 	struct walk *walk = user;
-	const struct unsafe *unsafe;
+	const struct safety_place *unsafe;
 	bool is_activation = false;
 	Dwarf_Addr pc;
 
@@ -358,10 +407,10 @@ static enum safety_verdict look_through(const struct safety *safety, uintptr_t s
 	n = n_bytes >= 4096 ? n_bytes / sizeof(*words) : 0;
 	is_made = is_made && !is_among(words, n, safety->handler_return);
 	for (size_t i = 0; i < n; i++) {
-		const struct unsafe *unsafe = find_unsafe(safety, words[i], true);
+		const struct unsafe *unsafe = find_function(safety, words[i] - 1);
 
-		if (unsafe && (unsafe->calls_back || !is_made))
-			return unsafe->verdict;
+		if (unsafe && (unsafe->calls_back || !is_made) && !is_thunk(safety, words[i]))
+			return unsafe->place.verdict;
 	}
 	return SAFETY_GOOD;
 }
@@ -429,7 +478,7 @@ enum safety_verdict safety_judge(struct safety *safety, const struct remote_thre
 				 uintptr_t *ret_exit)
 {
 	struct walk walk = { .safety = safety, .last = thread->registers.rip };
-	const struct unsafe *unsafe = find_unsafe(safety, thread->registers.rip, false);
+	const struct safety_place *unsafe = find_unsafe(safety, thread->registers.rip, false);
 	int r;
 
 	if (is_plainly_good(safety, thread)) {
@@ -440,8 +489,9 @@ enum safety_verdict safety_judge(struct safety *safety, const struct remote_thre
 	r = dwfl_getthread_frames(safety->dwfl, thread->tid, see_frame, &walk);
 	if (walk.n == 0 && unsafe)
 		walk.verdict = unsafe->verdict;
+	/* What it is at the entry of may run for long: a moment is enough to leave that. */
 	if (ret_exit)
-		*ret_exit = walk.exit;
+		*ret_exit = walk.verdict == SAFETY_IN_ENTRY ? 0 : walk.exit;
 	if (walk.verdict != SAFETY_GOOD)
 		return walk.verdict;
 	if (is_in_sequence(thread))
@@ -462,6 +512,7 @@ const char *safety_text(enum safety_verdict verdict)
 		[SAFETY_IN_LIBC] = "inside fork, or about to begin or end",
 		[SAFETY_IN_US] = "inside the recording library",
 		[SAFETY_IN_SEQUENCE] = "in a restartable sequence",
+		[SAFETY_IN_ENTRY] = "at the entry of a function that is chosen",
 	};
 
 	return texts[verdict];

@@ -36,7 +36,20 @@ enum safety_verdict {
 	SAFETY_IN_LIBC, /* fork, threads that begin or end, exit */
 	SAFETY_IN_US, /* a frame of our library */
 	SAFETY_IN_SEQUENCE, /* a restartable sequence (rseq) */
+	SAFETY_IN_ENTRY, /* between instructions that change */
 };
+
+struct safety_place {
+	struct module_range range;
+	enum safety_verdict verdict;
+};
+
+/*
+ * Many places that are not as they may stay: where code changes, and code of ours. An address of a
+ * place is one that a thread would go on at; a return address is no other. Sorted here, and the
+ * caller's until the end. There are none before.
+ */
+void safety_use_places(struct safety *safety, struct safety_place *places, size_t n);
 
 /*
  * It stands. *ret_exit (may be NULL): where it will come out of the bad place, a return address in

@@ -282,31 +282,38 @@ void tracker_store_contents(struct tracker *tracker, pid_t pid, const struct tra
 	}
 }
 
-static void lose(struct tracker *tracker, pid_t pid, const char *what, const char *why)
+static void lose(struct tracker *tracker, pid_t pid, uint64_t n, const char *what, const char *why)
 {
 	const struct image *image = images_find(&tracker->images, pid);
 	char reason[HEAP_WHY_BYTES + 160];
 	const struct store_loss loss = {
 		.process_id = image ? image->id : 0,
-		.count = 1,
+		.count = n,
 		.source = "attach",
 		.reason = reason,
 	};
 
 	snprintf(reason, sizeof(reason), "%s: %s", what, why);
 	store_loss(tracker->writer, &loss);
-	tracker->n_losses++;
+	tracker->n_losses += n;
 }
 
 void tracker_lose_before(struct tracker *tracker, pid_t pid, const char *why)
 {
-	lose(tracker, pid, "blocks from before the attach are not all known", why);
+	lose(tracker, pid, 1, "blocks from before the attach are not all known", why);
 }
 
 void tracker_lose_pointers(struct tracker *tracker, pid_t pid, const char *why)
 {
-	lose(tracker, pid,
+	lose(tracker, pid, 1,
 	     "calls of malloc and free through pointers from before the attach, and within one "
 	     "file, are not seen",
 	     why);
+}
+
+void tracker_lose_functions(struct tracker *tracker, pid_t pid, uint64_t n)
+{
+	if (n > 0)
+		lose(tracker, pid, n, "functions left as they were",
+		     "their code has changed, or cannot be written");
 }

@@ -97,6 +97,9 @@ void tracker_store_contents(struct tracker *tracker, pid_t pid, const struct tra
 /* Its allocator's functions are seen through tables only. */
 void tracker_lose_pointers(struct tracker *tracker, pid_t pid, const char *why);
 
+/* So many functions that are chosen could not be changed when it was entered. */
+void tracker_lose_functions(struct tracker *tracker, pid_t pid, uint64_t n);
+
 /* A program that says hello. */
 struct tracker_visit {
 	struct recording_greeting greeting;

@@ -130,6 +130,22 @@ __asm__(".text\n"
 /* ---- Thunks ---- */
 
 static _Atomic uint32_t *places; /* N_PLACES thunks, by what they are for; 0: none */
+static uintptr_t *keys; /* by number of a thunk: its function, also when its recording has ended */
+static _Atomic bool must_measure;
+
+static const struct plan_rule no_rule;
+struct ta_function ta_function_gone = { .rule = &no_rule }; /* no region: by the rare way */
+
+/* Its address; a recording later it is the same. */
+static uintptr_t key_of(const struct ta_function *function)
+{
+	return function->planned ? function->bias + function->planned->address : 0;
+}
+
+static bool is_for(uint32_t number, const struct ta_function *function, uintptr_t to)
+{
+	return ta_thunk_data[number].to == to && keys[number] == key_of(function);
+}
 
 static bool write_call(const struct ta_hook *hook, enum trace_call call, uintptr_t slot,
 		       uint64_t detail)
@@ -143,12 +159,32 @@ static bool write_call(const struct ta_hook *hook, enum trace_call call, uintptr
 	return true;
 }
 
+static void tell_thunk(const struct ta_hook *hook, uint32_t number, uintptr_t to)
+{
+	write_call(hook, TRACE_CALL_FUNCTION_THUNK, ta_thunk_address(number), to);
+}
+
+/* A new one for a free place. It may be another thread's for something else; 0: there are none. */
+static uint32_t make_thunk(const struct ta_hook *hook, struct ta_function *function, uintptr_t to,
+			   _Atomic uint32_t *place)
+{
+	uint32_t made = ta_thunk_take(function, to), number = 0;
+
+	if (!made)
+		return 0;
+	keys[made] = key_of(function);
+	if (!atomic_compare_exchange_strong(place, &number, made))
+		return number;
+	tell_thunk(hook, made, to);
+	return made;
+}
+
 /* The number of the thunk; 0: there are no more. */
 static __attribute__((noinline)) uint32_t find_thunk(const struct ta_hook *hook,
 						     struct ta_function *function, uintptr_t to)
 {
-	uint64_t hash = to * UINT64_C(0x9e3779b97f4a7c15) ^
-			(uintptr_t)function * UINT64_C(0xc2b2ae3d27d4eb4f);
+	uint64_t hash =
+		to * UINT64_C(0x9e3779b97f4a7c15) ^ key_of(function) * UINT64_C(0xc2b2ae3d27d4eb4f);
 
 	hash ^= hash >> 29;
 	for (uint32_t i = 0; i < MAX_PROBES; i++) {
@@ -156,20 +192,18 @@ static __attribute__((noinline)) uint32_t find_thunk(const struct ta_hook *hook,
 		uint32_t number = atomic_load_explicit(place, memory_order_acquire);
 
 		if (number == 0) {
-			uint32_t made = ta_thunk_take(function, to);
-
-			if (made && atomic_compare_exchange_strong(place, &number, made)) {
-				write_call(hook, TRACE_CALL_FUNCTION_THUNK, ta_thunk_address(made),
-					   to);
-				number = made;
-			}
+			number = make_thunk(hook, function, to, place);
+			if (number == 0)
+				break;
 		}
-		if (number == 0)
-			break;
-		if (ta_thunk_data[number].to == to && ta_thunk_data[number].function == function) {
-			atomic_store_explicit(&function->last, number, memory_order_relaxed);
-			return number;
+		if (!is_for(number, function, to))
+			continue;
+		if (ta_unlikely(ta_thunk_data[number].function == &ta_function_gone)) {
+			ta_thunk_data[number].function = function;
+			tell_thunk(hook, number, to);
 		}
+		atomic_store_explicit(&function->last, number, memory_order_relaxed);
+		return number;
 	}
 	atomic_fetch_add_explicit(&ta_image.process->n_calls_unseen, 1, memory_order_relaxed);
 	return 0;
@@ -184,6 +218,11 @@ static ta_always_inline uint32_t thunk_for(const struct ta_hook *hook, struct ta
 }
 
 /* ---- Entering and leaving ---- */
+
+static bool is_allocator(const struct ta_function *function)
+{
+	return function->rule && function != &ta_function_gone;
+}
 
 /* The function whose return this is has ended by jumping to another one. Where that goes on. */
 static ta_always_inline uintptr_t end_before(const struct ta_hook *hook, const uintptr_t *slot)
@@ -228,7 +267,7 @@ static ta_always_inline void enter(struct ta_function *function, uintptr_t *slot
 		return;
 	}
 	/* What an allocator's function jumps to hands out its block. */
-	if (ta_unlikely(ta_thunk_is(to)) && ta_thunk_data_of(to)->function->rule)
+	if (ta_unlikely(ta_thunk_is(to)) && is_allocator(ta_thunk_data_of(to)->function))
 		return;
 	if (!ta_hook_enter_kept(&hook, slot - 1, RING_EVENTS_REGIONS))
 		return;
@@ -247,14 +286,16 @@ static ta_always_inline void leave(uintptr_t *slot)
 {
 	struct ta_hook hook;
 
-	if (ta_unlikely(ta_thunk_data_of(*slot)->function->rule != NULL)) {
-		ta_allocator_leave(slot);
+	const struct ta_function *function = ta_thunk_data_of(*slot)->function;
+
+	if (ta_unlikely(function->rule != NULL)) {
+		if (is_allocator(function))
+			ta_allocator_leave(slot);
 		return;
 	}
 	if (!ta_hook_enter_kept(&hook, slot - 1, RING_EVENTS_REGIONS))
 		return;
-	write_call(&hook, TRACE_CALL_FUNCTION_LEAVE, (uintptr_t)slot,
-		   ta_thunk_data_of(*slot)->function->name_id);
+	write_call(&hook, TRACE_CALL_FUNCTION_LEAVE, (uintptr_t)slot, function->name_id);
 	ta_hook_leave(&hook);
 }
 
@@ -316,11 +357,15 @@ bool ta_function_begin(void)
 		__asm__("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
 		state_parts = a & STATE_PARTS;
 	}
-	long memory = ta_map_private(N_PLACES * sizeof(*places));
+	if (!places) {
+		long memory =
+			ta_map_private(N_PLACES * sizeof(*places) + TA_MAX_THUNKS * sizeof(*keys));
 
-	if (memory < 0)
-		return false;
-	places = (_Atomic uint32_t *)memory;
+		if (memory < 0)
+			return false;
+		places = (_Atomic uint32_t *)memory;
+		keys = (uintptr_t *)(places + N_PLACES);
+	}
 	return ta_thunk_begin(ta_function_leave_stub);
 }
 
@@ -329,6 +374,9 @@ static __attribute__((noinline)) void enter_slow(struct ta_function *function, u
 	struct vector_state state;
 
 	save(&state);
+	if (ta_unlikely(atomic_load_explicit(&must_measure, memory_order_relaxed)) &&
+	    !ta_tls.guard && atomic_exchange(&must_measure, false))
+		ta_function_measure();
 	enter(function, slot);
 	restore(&state);
 }
@@ -367,9 +415,14 @@ void ta_function_measure(void)
 	ta_function_call_empty(N_EMPTY_CALLS);
 }
 
+void ta_function_measure_soon(void)
+{
+	atomic_store(&must_measure, true);
+}
+
 void ta_function_end_tail(uintptr_t *slot)
 {
-	if (ta_likely(!ta_thunk_is(*slot)) || ta_thunk_data_of(*slot)->function->rule)
+	if (ta_likely(!ta_thunk_is(*slot)) || is_allocator(ta_thunk_data_of(*slot)->function))
 		return;
 	leave(slot);
 	*slot = ta_thunk_data_of(*slot)->to;

@@ -45,6 +45,12 @@ bool ta_function_begin(void);
  */
 void ta_function_measure(void);
 
+/* The first thread that calls a function does it, on its own stack. */
+void ta_function_measure_soon(void);
+
+/* What a thunk is for when its recording has ended. */
+extern struct ta_function ta_function_gone __attribute__((visibility("hidden")));
+
 /*
  * When a function that is recorded ends by jumping to us, it is over, and the return address
  * becomes what it was: for those that look at who has called them. slot: where it lies.
@@ -59,6 +65,17 @@ void ta_functions_begin(void);
 
 /* A library was loaded, and none of its code runs yet: change it too. pc lies in its code. */
 void ta_functions_loaded(uintptr_t pc);
+
+/*
+ * The same in a program that runs already, in steps. List what is to be written, having made what
+ * it leads to (ATTACH_FUNCTIONS); other threads run. When all others stand: before the first jump
+ * is written, and when all have been taken back and no thread is in code of ours any more. By then
+ * thunks lead on and do nothing, as some may still lie on stacks.
+ */
+struct attach_functions;
+void ta_functions_list(struct attach_functions *ret_functions);
+void ta_functions_commit(void);
+void ta_functions_end(void);
 
 /* Is any function changed? */
 bool ta_functions_are_on(void);

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "schemas/attach.h"
 #include "schemas/functions-plan.h"
 #include "tracealloc/functions/functions.h"
 #include "tracealloc/stack/module.h"
@@ -223,29 +224,56 @@ static void drop_area(struct ta_place *place)
 
 /* ---- Jumps ---- */
 
-static bool write_jump(const struct ta_place *place, uint32_t i)
+static struct attach_jump jump_of(uintptr_t at, const uint8_t *jump, uint8_t n)
+{
+	struct attach_jump made = { .address = at, .n = n };
+
+	copy(made.before, (const uint8_t *)at, n);
+	copy(made.jump, jump, n);
+	return made;
+}
+
+/* What becomes of a function's code, in the order in which it is written. How many; 0: none. */
+static uint32_t make_jumps(const struct ta_place *place, uint32_t i, struct attach_jump ret[2])
 {
 	const struct plan_function *function = &planned[i];
-	uint8_t *at = (uint8_t *)(place->bias + function->address), *jump = at;
+	uintptr_t at = place->bias + function->address, jump = at;
 	uint8_t code[PLAN_JUMP_BYTES] = { 0xe9 };
 
 	if (function->is_short)
 		jump -= function->filling_back + PLAN_JUMP_BYTES;
-	if (!put_near(code + 1, (uintptr_t)jump + PLAN_JUMP_BYTES,
+	if (!functions[i].entry || !is_as_planned(place, function) ||
+	    !put_near(code + 1, jump + PLAN_JUMP_BYTES,
 		      (uintptr_t)place->area + functions[i].entry))
-		return false;
-	copy(jump, code, sizeof(code));
-	if (function->is_short)
-		copy(at, (const uint8_t[]){ 0xeb, (uint8_t)(jump - (at + PLAN_SHORT_BYTES)) },
-		     PLAN_SHORT_BYTES);
-	return true;
+		return 0;
+	ret[0] = jump_of(jump, code, PLAN_JUMP_BYTES);
+	ret[0].is_filling = function->is_short;
+	ret[0].n_moved = function->is_short ? 0 : function->n_moved;
+	if (!function->is_short)
+		return 1;
+	code[0] = 0xeb;
+	code[1] = (uint8_t)(jump - (at + PLAN_SHORT_BYTES));
+	ret[1] = jump_of(at, code, PLAN_SHORT_BYTES);
+	ret[1].n_moved = PLAN_SHORT_BYTES;
+	return 2;
+}
+
+/* Code may be written. */
+static bool write_jumps(const struct ta_place *place, uint32_t i)
+{
+	struct attach_jump jumps[2];
+	uint32_t n = make_jumps(place, i, jumps);
+
+	for (uint32_t k = 0; k < n; k++)
+		copy((uint8_t *)jumps[k].address, jumps[k].jump, jumps[k].n);
+	return n > 0;
 }
 
 /* Its allocator computes what a probe says only while somebody listens. */
-static void listen(const struct ta_place *place, const struct plan_function *function)
+static void listen(const struct ta_place *place, const struct plan_function *function, int more)
 {
 	if (function->semaphore)
-		__atomic_fetch_add((uint16_t *)(place->bias + function->semaphore), 1,
+		__atomic_fetch_add((uint16_t *)(place->bias + function->semaphore), (uint16_t)more,
 				   __ATOMIC_RELAXED);
 }
 
@@ -265,11 +293,10 @@ static bool protect_code(const struct ta_module *module, long protection)
 	return is_done;
 }
 
-static void patch(const struct ta_module *module, const struct plan_file *file,
-		  struct ta_place *place)
+/* The file lies there: make what its jumps lead to. False: there is no room. */
+static bool prepare(const struct ta_module *module, const struct plan_file *file,
+		    struct ta_place *place)
 {
-	uint32_t n_refused = 0;
-
 	if (place->area && place->bias != module->bias)
 		drop_area(place);
 	place->bias = module->bias;
@@ -280,11 +307,20 @@ static void patch(const struct ta_module *module, const struct plan_file *file,
 	place->has_probes = false;
 	for (uint32_t i = file->first; i < file->first + file->n; i++)
 		place->has_probes |= planned[i].kind != PLAN_FUNCTION;
-	if (!place->area && !fill_area(place, file)) {
-		drop_area(place);
-		refuse(file->n);
+	if (place->area || fill_area(place, file))
+		return true;
+	drop_area(place);
+	refuse(file->n);
+	return false;
+}
+
+static void patch(const struct ta_module *module, const struct plan_file *file,
+		  struct ta_place *place)
+{
+	uint32_t n_refused = 0;
+
+	if (!prepare(module, file, place))
 		return;
-	}
 	/* The loader maps code so that it can be read and run, and nothing else. */
 	if (!protect_code(module, PROT_READ | PROT_WRITE | PROT_EXEC)) {
 		protect_code(module, PROT_READ | PROT_EXEC);
@@ -293,9 +329,8 @@ static void patch(const struct ta_module *module, const struct plan_file *file,
 	}
 	atomic_store(&place->is_there, true);
 	for (uint32_t i = file->first; i < file->first + file->n; i++) {
-		if (functions[i].entry && is_as_planned(place, &planned[i]) &&
-		    write_jump(place, i)) {
-			listen(place, &planned[i]);
+		if (write_jumps(place, i)) {
+			listen(place, &planned[i], 1);
 			continue;
 		}
 		functions[i].entry = 0;
@@ -360,20 +395,20 @@ static bool has_shadow_stack(void)
 	       features & 1;
 }
 
-void ta_functions_begin(void)
+/* What came with the welcome. False: there is none, or nothing can be done by it. */
+static bool take_plan(bool is_late)
 {
 	const struct plan_head *head = ta_image.plan;
-	struct ta_module *module;
 	long memory;
 
 	if (!head || !is_sound(head, ta_image.plan_bytes))
-		return;
+		return false;
 	memory = ta_map_private(head->n_functions * sizeof(*functions) +
 				head->n_files * sizeof(*placed));
 	if (memory < 0 || (is_counting() && ta_image.control->n_trips < head->n_functions) ||
-	    has_shadow_stack() || !is_alone() || !ta_function_begin()) {
+	    has_shadow_stack() || (!is_late && !is_alone()) || !ta_function_begin()) {
 		refuse(head->n_functions);
-		return;
+		return false;
 	}
 	files = (const struct plan_file *)(head + 1);
 	planned = (const struct plan_function *)(files + head->n_files);
@@ -381,17 +416,33 @@ void ta_functions_begin(void)
 	functions = (struct ta_function *)(placed + head->n_files);
 	plan = head;
 	ta_places = (struct ta_places){ placed, head->n_files };
+	return true;
+}
+
+/* Are there calls whose times are recorded? */
+static bool has_times(void)
+{
+	bool has = false;
+
+	for (uint32_t i = 0; i < plan->n_functions && !is_counting(); i++)
+		has |= is_region(&planned[i]);
+	return has;
+}
+
+void ta_functions_begin(void)
+{
+	struct ta_module *module;
+
+	if (!take_plan(false))
+		return;
 	for (uint32_t i = 0; (module = ta_module_at(i)); i++) {
 		const struct plan_file *file = file_of(module);
 
 		if (file && !atomic_load(&placed[file - files].is_there))
 			patch(module, file, &placed[file - files]);
 	}
-	for (uint32_t i = 0; i < head->n_functions; i++)
-		if (is_region(&planned[i]) && !is_counting()) {
-			ta_function_measure();
-			break;
-		}
+	if (has_times())
+		ta_function_measure();
 }
 
 static bool is_still_loaded(const struct ta_place *place, const struct plan_file *file)
@@ -403,7 +454,7 @@ static bool is_still_loaded(const struct ta_place *place, const struct plan_file
 
 void ta_functions_loaded(uintptr_t pc)
 {
-	const struct ta_module *module = plan ? ta_module_find(pc) : NULL;
+	const struct ta_module *module = plan && !ta_image.is_late ? ta_module_find(pc) : NULL;
 	const struct plan_file *file = module ? file_of(module) : NULL;
 	struct ta_place *place = file ? &placed[file - files] : NULL;
 	const struct plan_function *first = file ? &planned[file->first] : NULL;
@@ -427,6 +478,131 @@ bool ta_functions_are_on(void)
 	return plan != NULL;
 }
 
+/* ---- Where the program runs already ---- */
+
+/* What is made for whoever writes and takes back; in memory of its own. */
+static struct {
+	bool is_made;
+	struct attach_jump *jumps;
+	uint32_t n_jumps;
+	struct attach_area *areas;
+	uint32_t n_areas;
+} late;
+
+static size_t late_bytes(void)
+{
+	return plan->n_functions * 2 * sizeof(*late.jumps) + plan->n_files * sizeof(*late.areas);
+}
+
+/* What maps code may be forbidden by a filter that ends the program for it. */
+static bool may_map_code(void)
+{
+	const long change[6] = { TA_PAGE_BYTES, TA_PAGE_BYTES, PROT_READ | PROT_EXEC };
+	const long again[6] = { TA_PAGE_BYTES, 0, TA_PAGE_BYTES, MREMAP_MAYMOVE | MREMAP_FIXED,
+				TA_PAGE_BYTES };
+	const long stat[6] = { AT_FDCWD };
+
+	return !ta_sandbox_is_on || (ta_sandbox_allows(SYS_mprotect, change) &&
+				     ta_sandbox_allows(SYS_newfstatat, stat) &&
+				     (!is_counting() || ta_sandbox_allows(SYS_mremap, again)));
+}
+
+static void list_jumps(const struct plan_file *file, struct ta_place *place)
+{
+	uint32_t n_refused = 0;
+
+	for (uint32_t i = file->first; i < file->first + file->n; i++) {
+		uint32_t n = make_jumps(place, i, &late.jumps[late.n_jumps]);
+
+		functions[i].entry = n ? functions[i].entry : 0;
+		late.n_jumps += n;
+		n_refused += n == 0;
+	}
+	refuse(n_refused);
+	late.areas[late.n_areas++] =
+		(struct attach_area){ (uintptr_t)place->area,
+				      (uintptr_t)place->area + place->area_bytes };
+	atomic_store(&place->is_there, true);
+}
+
+static void list_all(void)
+{
+	struct ta_module *module;
+	long memory = ta_map_private(late_bytes());
+
+	if (memory < 0) {
+		refuse(plan->n_functions);
+		return;
+	}
+	late.jumps = (struct attach_jump *)memory;
+	late.areas = (struct attach_area *)(late.jumps + 2 * plan->n_functions);
+	for (uint32_t i = 0; (module = ta_module_at(i)); i++) {
+		const struct plan_file *file = file_of(module);
+		struct ta_place *place = file ? &placed[file - files] : NULL;
+
+		if (place && !atomic_load(&place->is_there) && prepare(module, file, place))
+			list_jumps(file, place);
+	}
+}
+
+void ta_functions_list(struct attach_functions *ret_functions)
+{
+	const struct plan_head *head = ta_image.plan;
+
+	if (head && !late.is_made && !may_map_code())
+		refuse(head->n_functions);
+	else if (head && !late.is_made && take_plan(true))
+		list_all();
+	late.is_made = true;
+	*ret_functions = (struct attach_functions){
+		.jumps = (uintptr_t)late.jumps,
+		.n_jumps = late.n_jumps,
+		.areas = (uintptr_t)late.areas,
+		.n_areas = late.n_areas,
+		.thunks = (uintptr_t)ta_thunks,
+		.thunk_data = (uintptr_t)ta_thunk_data,
+		.n_thunks = late.n_jumps ? ta_thunk_count() : 0,
+	};
+}
+
+static void listen_all(int more)
+{
+	for (uint32_t i = 0; i < plan->n_files; i++)
+		for (uint32_t k = files[i].first; k < files[i].first + files[i].n; k++)
+			if (functions[k].entry && is_still_loaded(&placed[i], &files[i]))
+				listen(&placed[i], &planned[k], more);
+}
+
+void ta_functions_commit(void)
+{
+	if (late.n_jumps == 0)
+		return;
+	listen_all(1);
+	if (has_times())
+		ta_function_measure_soon();
+}
+
+void ta_functions_end(void)
+{
+	if (plan) {
+		listen_all(-1);
+		ta_thunk_forget(&ta_function_gone);
+		for (uint32_t i = 0; i < plan->n_files; i++)
+			drop_area(&placed[i]);
+		ta_syscall(SYS_munmap, (long)late.jumps, (long)(late.jumps ? late_bytes() : 0), 0,
+			   0, 0, 0);
+		ta_syscall(SYS_munmap, (long)placed,
+			   (long)(plan->n_functions * sizeof(*functions) +
+				  plan->n_files * sizeof(*placed)),
+			   0, 0, 0, 0);
+	}
+	if (ta_image.plan)
+		ta_syscall(SYS_munmap, (long)ta_image.plan, (long)ta_image.plan_bytes, 0, 0, 0, 0);
+	late = (typeof(late)){ 0 };
+	ta_places = (struct ta_places){ NULL, 0 };
+	plan = NULL;
+}
+
 #else
 /* No recorder has a plan for it. */
 void ta_functions_begin(void)
@@ -441,5 +617,18 @@ void ta_functions_loaded(uintptr_t pc)
 bool ta_functions_are_on(void)
 {
 	return false;
+}
+
+void ta_functions_list(struct attach_functions *ret_functions)
+{
+	*ret_functions = (struct attach_functions){ 0 };
+}
+
+void ta_functions_commit(void)
+{
+}
+
+void ta_functions_end(void)
+{
 }
 #endif

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include "schemas/attach.h"
 #include "schemas/functions-plan.h"
 #include "tracealloc/arch/arch.h"
 
@@ -22,6 +23,8 @@ __asm__(".section .text.zz_thunks,\"ax\",@progbits\n"
 	".globl ta_thunks\n"
 	".hidden ta_thunk_data\n"
 	".globl ta_thunk_data\n"
+	".globl " ATTACH_THUNKS "\n"
+	".type " ATTACH_THUNKS ", @function\n"
 	".cfi_startproc\n"
 	".cfi_signal_frame\n"
 	".cfi_def_cfa %rsp, 0\n"
@@ -29,13 +32,14 @@ __asm__(".section .text.zz_thunks,\"ax\",@progbits\n"
 	".cfi_escape 0x16, 16, 12, 0x80, 0, 0x09, 0xf0, 0x1a, 0x23, 0x80, 0x80, 0x40, 0x06, 0x31, "
 	"0x1c\n"
 	"	.skip 4096, 0xcc\n"
-	"ta_thunks:\n"
+	"ta_thunks:\n" ATTACH_THUNKS ":\n"
 	".rept 65536\n"
 	"	call *ta_thunk_leave(%rip)\n"
 	"	jmp *0xffff4(%rip)\n"
 	"	.skip 4, 0xcc\n"
 	".endr\n"
 	".cfi_endproc\n"
+	".size " ATTACH_THUNKS ", . - " ATTACH_THUNKS "\n"
 	"ta_thunk_data:\n"
 	"	.skip 0x100000\n"
 	".previous\n");
@@ -48,6 +52,9 @@ static _Atomic uint32_t n_thunks = 1; /* that are taken; none has the number 0 *
 bool ta_thunk_begin(const char *leave)
 {
 	size_t n_bytes = TA_THUNK_BYTES * TA_MAX_THUNKS;
+
+	if (ta_thunk_leave)
+		return true; /* some may lie on stacks */
 	long memory =
 		ta_syscall(SYS_mmap, (long)ta_thunk_data, (long)n_bytes, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
@@ -66,6 +73,17 @@ uint32_t ta_thunk_take(struct ta_function *function, uintptr_t to)
 	} while (!atomic_compare_exchange_weak(&n_thunks, &number, number + 1));
 	ta_thunk_data[number] = (struct ta_thunk_data){ to, function };
 	return number;
+}
+
+uint32_t ta_thunk_count(void)
+{
+	return atomic_load(&n_thunks);
+}
+
+void ta_thunk_forget(struct ta_function *gone)
+{
+	for (uint32_t i = 1; i < ta_thunk_count(); i++)
+		ta_thunk_data[i].function = gone;
 }
 #endif
 

@@ -1,0 +1,224 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "runner/attach/attach-internal.h"
+#include "runner/processes/image-proc.h"
+#include "schemas/functions-plan.h"
+
+#define PAGE_BYTES	4096u
+#define WORD_BYTES	8u
+#define PIECE_BYTES	(64u << 10) /* of a stack */
+#define MAX_THUNKS	(1u << 20)
+#define MAX_STACK_BYTES (UINT64_C(64) << 20) /* that one thread uses and are looked through */
+
+/* A list of the library's. NULL: it cannot be read, or has no items. */
+static void *read_list(const struct entry *entry, uint64_t at, uint64_t n, size_t item_bytes)
+{
+	auto_free void *items = n > 0 ? malloc(n * item_bytes) : NULL;
+
+	if (!items || remote_read(entry->pid, at, items, n * item_bytes) < 0)
+		return NULL;
+	return steal_ptr(&items);
+}
+
+/* The words before an instruction that changes are none where anybody may go on. */
+static struct safety_place place_of(const struct attach_jump *jump)
+{
+	uint64_t start = jump->address + !jump->is_filling;
+	uint64_t end = jump->address + (jump->is_filling ? jump->n : jump->n_moved);
+
+	return (struct safety_place){ { start, end > start ? end : start }, SAFETY_IN_ENTRY };
+}
+
+static int list_places(struct entry *entry, const struct attach_area *areas)
+{
+	const struct attach_functions *functions = &entry->functions;
+	size_t n = 0;
+
+	entry->places = calloc(functions->n_jumps + functions->n_areas + 1, sizeof(*entry->places));
+	if (!entry->places)
+		return -ENOMEM;
+	for (size_t i = 0; i < functions->n_jumps; i++)
+		entry->places[n++] = place_of(&entry->jumps[i]);
+	for (size_t i = 0; i < functions->n_areas; i++)
+		entry->places[n++] =
+			(struct safety_place){ { areas[i].start, areas[i].end }, SAFETY_IN_US };
+	safety_use_places(entry->safety, entry->places, n);
+	return 0;
+}
+
+int entry_find_functions(struct entry *entry)
+{
+	struct attach_call request = { .step = ATTACH_FUNCTIONS };
+	struct attach_functions *functions = &entry->functions;
+	int r = entry_step(entry, &request);
+
+	*functions = request.functions;
+	if (r < 0 || functions->n_jumps == 0)
+		return r;
+	if (functions->n_jumps > 2 * PLAN_MAX_FUNCTIONS ||
+	    functions->n_areas > PLAN_MAX_FUNCTIONS || functions->n_thunks > MAX_THUNKS)
+		return entry_fail(entry, -EPROTO, "process %d has a damaged list of functions",
+				  (int)entry->pid);
+	entry->jumps =
+		read_list(entry, functions->jumps, functions->n_jumps, sizeof(*entry->jumps));
+	auto_free struct attach_area *areas =
+		read_list(entry, functions->areas, functions->n_areas, sizeof(*areas));
+	r = entry->jumps && areas ? list_places(entry, areas) : -ENOMEM;
+	return r < 0 ? entry_fail(entry, r, "the functions of process %d cannot be listed: %s",
+				  (int)entry->pid, strerror(-r))
+		     : 0;
+}
+
+/*
+ * The bytes of one jump, by one write of a word, so that whoever is killed has written all of it or
+ * nothing. A word that begins there may reach into a page that is not mapped; then it ends there.
+ */
+static int write_one(const struct entry *entry, const struct attach_jump *jump, bool is_jump)
+{
+	const uint8_t *from = is_jump ? jump->before : jump->jump;
+	const uint8_t *to = is_jump ? jump->jump : jump->before;
+	bool is_last = jump->address % PAGE_BYTES > PAGE_BYTES - WORD_BYTES;
+	uint64_t at = jump->address - (is_last ? WORD_BYTES - jump->n : 0);
+	uint8_t word[WORD_BYTES], *bytes = word + (jump->address - at);
+	int r;
+
+	if (jump->n > sizeof(jump->jump))
+		return -EPROTO;
+	r = remote_read(entry->pid, at, word, sizeof(word));
+	if (r < 0 || memcmp(bytes, from, jump->n) != 0)
+		return -ENOENT; /* it is another file by now */
+	memcpy(bytes, to, jump->n);
+	return remote_poke(entry->guest.tid, at, word, sizeof(word));
+}
+
+void entry_write_functions(struct entry *entry)
+{
+	const struct attach_jump *jumps = entry->jumps;
+
+	for (size_t i = 0; i < entry->functions.n_jumps; i++) {
+		bool is_filling = jumps[i].is_filling && i + 1 < entry->functions.n_jumps;
+		int r = write_one(entry, &jumps[i], true);
+
+		if (r == 0 && is_filling) {
+			r = write_one(entry, &jumps[i + 1], true);
+			if (r < 0)
+				write_one(entry, &jumps[i], false);
+		}
+		i += is_filling;
+		entry->outcome->n_functions += r == 0;
+		entry->outcome->n_functions_lost += r < 0;
+	}
+}
+
+int entry_take_back_functions(struct entry *entry)
+{
+	int first_error = 0;
+
+	for (size_t i = entry->functions.n_jumps; i-- > 0;) {
+		int r = write_one(entry, &entry->jumps[i], false);
+
+		if (r < 0 && r != -ENOENT && first_error == 0)
+			first_error = r;
+	}
+	return first_error;
+}
+
+/* ---- Return addresses ---- */
+
+/* What a thread uses of its stack: to the end of the mapping that it lies in. */
+struct stack {
+	uint64_t pointer;
+	uint64_t end; /* 0: not found */
+};
+
+/* Of all threads, in order of address. */
+struct stacks {
+	struct stack *items;
+	size_t n;
+	size_t next; /* the first one that no mapping was found for yet */
+};
+
+static void look_for_ends(void *user, const struct image_map *map)
+{
+	struct stacks *stacks = user;
+
+	for (; stacks->next < stacks->n && stacks->items[stacks->next].pointer < map->end;
+	     stacks->next++) {
+		struct stack *stack = &stacks->items[stacks->next];
+
+		if (stack->pointer >= map->start)
+			stack->end = map->end - stack->pointer < MAX_STACK_BYTES
+					     ? map->end
+					     : stack->pointer + MAX_STACK_BYTES;
+	}
+}
+
+static int compare_stacks(const void *a, const void *b)
+{
+	const struct stack *left = a, *right = b;
+
+	return (left->pointer > right->pointer) - (left->pointer < right->pointer);
+}
+
+static int list_stacks(const struct entry *entry, struct stacks *ret_stacks)
+{
+	struct stacks stacks = { calloc(entry->crowd.n + 1, sizeof(*stacks.items)), 0, 0 };
+
+	if (!stacks.items)
+		return -ENOMEM;
+	stacks.items[stacks.n++].pointer = entry->guest.registers.rsp & ~7ull;
+	for (size_t i = 0; i < entry->crowd.n; i++)
+		if (entry->crowd.threads[i].is_standing)
+			stacks.items[stacks.n++].pointer =
+				entry->crowd.threads[i].registers.rsp & ~7ull;
+	qsort(stacks.items, stacks.n, sizeof(*stacks.items), compare_stacks);
+	*ret_stacks = stacks;
+	return image_each_map(entry->pid, look_for_ends, ret_stacks);
+}
+
+/* As they stand beside the thunks: the first of two words. */
+static void restore_piece(const struct entry *entry, const uint64_t *data, uint64_t at,
+			  const uint64_t *words, size_t n)
+{
+	const struct attach_functions *functions = &entry->functions;
+
+	for (size_t i = 0; i < n; i++) {
+		uint64_t number = (words[i] - functions->thunks) / ATTACH_THUNK_BYTES;
+
+		if (words[i] < functions->thunks || number >= functions->n_thunks ||
+		    words[i] % ATTACH_THUNK_BYTES != 0 || !data[2 * number])
+			continue;
+		remote_write(entry->pid, at + i * sizeof(*words), &data[2 * number], sizeof(*data));
+	}
+}
+
+static void restore_stack(const struct entry *entry, const uint64_t *data,
+			  const struct stack *stack)
+{
+	uint64_t words[PIECE_BYTES / sizeof(uint64_t)];
+
+	for (uint64_t at = stack->pointer; at < stack->end;) {
+		size_t n_bytes = stack->end - at < PIECE_BYTES ? stack->end - at : PIECE_BYTES;
+
+		if (remote_read(entry->pid, at, words, n_bytes) < 0)
+			return;
+		restore_piece(entry, data, at, words, n_bytes / sizeof(*words));
+		at += n_bytes;
+	}
+}
+
+void entry_restore_returns(struct entry *entry)
+{
+	const struct attach_functions *functions = &entry->functions;
+	auto_free uint64_t *data =
+		read_list(entry, functions->thunk_data, functions->n_thunks, 2 * sizeof(*data));
+	struct stacks stacks = { 0 };
+
+	if (data && list_stacks(entry, &stacks) == 0)
+		for (size_t i = 0; i < stacks.n; i++)
+			restore_stack(entry, data, &stacks.items[i]);
+	free(stacks.items);
+}
