@@ -36,8 +36,10 @@ static bool collector_is_gone(int dir_fd)
 
 void recording_empty(int dir_fd)
 {
-	static const char *const names[] = { "socket", "lock", RECORDING_NEW_LOCK,
-					     RECORDING_LIBRARY, RECORDING_HEAP_LIBRARY };
+	static const char *const names[] = {
+		"socket",	    RECORDING_STATIC_NAME, "lock",
+		RECORDING_NEW_LOCK, RECORDING_LIBRARY,	   RECORDING_HEAP_LIBRARY
+	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		unlinkat(dir_fd, names[i], 0);

@@ -99,6 +99,7 @@ static int listen_at(const char *path, size_t skip, int *ret_fd)
 
 int recording_init(struct recording *ret_recording)
 {
+	char path[RECORDING_PATH_BYTES + sizeof(RECORDING_STATIC_NAME)];
 	struct recording recording = RECORDING_CLOSED;
 	int err = make_folder_somewhere(&recording);
 
@@ -117,6 +118,9 @@ int recording_init(struct recording *ret_recording)
 	}
 	/* Only programs that cannot see the folder need this one: its failure is no failure. */
 	listen_at(recording.socket_path, 1, &recording.listen_fds[1]);
+	snprintf(path, sizeof(path), "%s/" RECORDING_STATIC_NAME, recording.folder);
+	for (size_t i = 0; i < 2; i++)
+		listen_at(path, i, &recording.static_fds[i]);
 	*ret_recording = recording;
 	return 0;
 }
@@ -164,8 +168,10 @@ void recording_finish(struct recording *recording)
 {
 	if (recording->folder[0])
 		remove_folder(recording->folder);
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
 		cleanup_close(&recording->listen_fds[i]);
+		cleanup_close(&recording->static_fds[i]);
+	}
 	cleanup_close(&recording->lock_fd);
 	*recording = RECORDING_CLOSED;
 }

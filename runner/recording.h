@@ -21,9 +21,11 @@ struct recording {
 	char socket_path[RECORDING_PATH_BYTES]; /* what MEMSIGHT_RECORDING names */
 	int lock_fd; /* holds a flock as long as the collector lives */
 	int listen_fds[2]; /* in the folder, abstract; -1: could not be made */
+	int static_fds[2]; /* likewise, of RECORDING_STATIC_NAME: for who answers there */
 };
 
-#define RECORDING_CLOSED ((struct recording){ .lock_fd = -1, .listen_fds = { -1, -1 } })
+#define RECORDING_CLOSED                                                                           \
+	((struct recording){ .lock_fd = -1, .listen_fds = { -1, -1 }, .static_fds = { -1, -1 } })
 
 /*
  * Make the folder (in XDG_RUNTIME_DIR, else TMPDIR, else /tmp) and its sockets, and remove folders

@@ -3,6 +3,7 @@
  * Shared by run*.c: one recorded run from its preparation to its end. Functions that can fail
  * return 0 or a negative errno, and have said why by run_fail() then. One thread.
  */
+#include "runner/agent/helper.h"
 #include "runner/attach/attacher.h"
 #include "runner/collector.h"
 #include "runner/launch/environment.h"
@@ -30,6 +31,10 @@ struct run {
 	uint64_t ticks_per_second;
 	char program[PATH_MAX]; /* where PATH leads to */
 	char library[2 * PATH_MAX]; /* for LD_PRELOAD: with the heap's two, parted by ':' */
+	char agent[PATH_MAX]; /* for static programs; "": they are not recorded */
+	bool is_static; /* the command is one */
+	struct inject_order agent_order;
+	struct helper helper;
 	struct placement placement;
 	char load[RING_LOAD_BYTES]; /* for ring_control.load */
 	bool keeps_partial;
@@ -64,6 +69,12 @@ int run_pool_make(struct run *run);
 
 /* Put into run->library what a program gets preloaded; nothing under no_alloc. */
 int run_libraries_find(struct run *run);
+
+/*
+ * Begin to put the agent into static programs that recorded ones start, where that can be done.
+ * While nothing else runs in this process.
+ */
+void run_agent_start(struct run *run);
 
 /* Make run->envp, the command's environment. Says what of the command will not be recorded. */
 int run_environment_make(struct run *run);

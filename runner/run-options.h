@@ -27,6 +27,8 @@ enum run_count {
 
 #define RUN_DEFAULT_BUFFER_BYTES (UINT64_C(64) << 20)
 
+struct allocator_entries; /* schemas/allocator-entries.h */
+
 struct run_fact {
 	const char *key;
 	const char *value;
@@ -118,6 +120,12 @@ struct run_options {
 	uint64_t duration_ns; /* of attached ones: then they are left; 0: until somebody says so */
 	bool is_natural; /* leave the program alone: with no_alloc and source "none", to time it */
 	const struct run_functions *functions; /* NULL: none */
+	/*
+	 * What allocates in a file that is linked statically (analyze/functions/), and the end of
+	 * that; NULL: such programs are not recorded.
+	 */
+	int (*find_entries)(const char *path, struct allocator_entries *ret_entries);
+	void (*forget_entries)(struct allocator_entries *entries);
 	const struct run_fact *facts; /* what else the trace is to say of the run */
 	size_t n_facts;
 };

@@ -11,6 +11,7 @@
 #include "common/elf-check.h"
 #include "runner/launch/library.h"
 #include "runner/processes/image-proc.h"
+#include "schemas/agent.h"
 #include "schemas/recording.h"
 
 /* Append the library at path to what is preloaded. */
@@ -49,6 +50,20 @@ int run_libraries_find(struct run *run)
 	return preload(run, path);
 }
 
+void run_agent_start(struct run *run)
+{
+	const struct run_options *options = run->options;
+
+	if (options->no_alloc || !options->find_entries ||
+	    library_find_beside(AGENT_LIBRARY, run->agent, sizeof(run->agent)) < 0)
+		return;
+	run->agent_order = (struct inject_order){ run->agent, run->recording.socket_path,
+						  options->find_entries, options->forget_entries };
+	if (!options->no_follow &&
+	    helper_start(&run->agent_order, run->recording.static_fds, &run->helper) == 0)
+		run->pool.control->flags |= RING_FLAG_STATIC;
+}
+
 /* What a command is whose allocations cannot be recorded. */
 static const char *const untraced_kinds[TRACE_NOT_COUNT] = {
 	[TRACE_NOT_STATIC] = "is linked statically",
@@ -80,6 +95,9 @@ static const char *choose_preload(struct run *run)
 
 	if (program_list_has_sanitizer(getenv(RECORDING_ENV_PRELOAD)))
 		why_not = TRACE_NOT_SANITIZER;
+	run->is_static = why_not == TRACE_NOT_STATIC && run->agent[0];
+	if (run->is_static)
+		return run->library; /* for what it starts */
 	if (untraced_kinds[why_not]) {
 		snprintf(line, sizeof(line), "%s %s: its allocations%s are not recorded",
 			 run->options->command[0], untraced_kinds[why_not],

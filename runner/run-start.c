@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/collect-words.h"
+#include "runner/agent/inject.h"
 #include "runner/run-records.h"
 #include "runner/trace-records-write.h"
 
@@ -215,6 +216,31 @@ static void check_binding(struct run *run)
 		store_run_fact(run, "memsight.policy_found", policy);
 }
 
+/* Into one that is linked statically our library cannot be loaded: the agent is put there. */
+static int go(struct run *run)
+{
+	struct inject inject = { .is_child = true, .asks_fd = -1 };
+	char why[INJECT_MESSAGE_BYTES] = "", line[PATH_MAX + INJECT_MESSAGE_BYTES];
+	int refusal = run->is_static ? inject_begin(&inject, run->launch.pid) : 0;
+	int err = launch_open(&run->launch);
+
+	if (err == 0 && inject.is_seized && inject_end(&inject, &run->agent_order, why) < 0 &&
+	    why[0]) {
+		snprintf(line, sizeof(line),
+			 "%s is linked statically: its allocations are not recorded (%s)",
+			 run->options->command[0], why);
+		run_say(run, line);
+	}
+	if (refusal < 0) {
+		snprintf(line, sizeof(line),
+			 "%s is linked statically: its allocations are not recorded (ptrace is "
+			 "refused: %s)",
+			 run->options->command[0], strerror(-refusal));
+		run_say(run, line);
+	}
+	return err == 0 ? launch_wait(&run->launch) : err;
+}
+
 int run_command_start(struct run *run)
 {
 	int err;
@@ -226,7 +252,7 @@ int run_command_start(struct run *run)
 		return err;
 	}
 	collector_mark_begin(&run->collector);
-	err = launch_go(&run->launch);
+	err = go(run);
 	if (err < 0) {
 		waitpid(run->launch.pid, NULL, 0);
 		run->summary->exit_status = launch_exit_status(err);

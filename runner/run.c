@@ -24,6 +24,7 @@ static void finish(struct run *run)
 	output_finish(&run->output);
 	run_attach_finish(run);
 	launch_finish(&run->launch);
+	helper_finish(&run->helper);
 	pool_finish(&run->pool);
 	recording_finish(&run->recording);
 	environment_free(run->envp);
@@ -131,6 +132,7 @@ static int launch(struct run *run)
 
 	if (run->options->n_attach)
 		return run_attach_prepare(run);
+	run_agent_start(run);
 	err = run_environment_make(run);
 	run->state.binding = &run->placement.binding;
 	if (err == 0)
@@ -240,6 +242,7 @@ int run_record(const struct run_options *options, const struct run_observer *obs
 		.recording = RECORDING_CLOSED,
 		.pool = POOL_CLOSED,
 		.launch = LAUNCH_CLOSED,
+		.helper = HELPER_CLOSED,
 		.output = OUTPUT_CLOSED,
 		.collector = { .epoll_fd = -1,
 			       .pulse = PULSE_CLOSED,

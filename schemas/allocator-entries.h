@@ -46,6 +46,7 @@ struct allocator_entries {
 	struct allocator_entry *items; /* in order of address */
 	size_t n;
 	uint8_t libc; /* enum entry_libc */
+	struct allocator_entry exec; /* execve, call TRACE_CALL_UNKNOWN; address 0: not found */
 	uint8_t is_static; /* it names no loader */
 	uint8_t lacks_heap; /* malloc or free was not found, or cannot be led elsewhere */
 	uint64_t thread_start; /* where a new thread begins in C; 0: not known */

@@ -58,6 +58,26 @@ struct recording_lent {
 	uint32_t version; /* RING_VERSION */
 };
 
+/*
+ * RING_FLAG_STATIC: a program that is about to become a statically linked one, or to spawn one, has
+ * the agent put into that. It asks at a socket beside the other, whose last name is this one. The
+ * answer is the pid of a process of ours, which it allows to trace it (Yama). It says so by a byte,
+ * and is answered with 0 or a negative errno. If its exec fails it says so by another byte. The
+ * connection ends with the exec.
+ */
+#define RECORDING_STATIC_NAME	   "static" /* as long as that of the other */
+#define RECORDING_STATIC_MAGIC	   UINT32_C(0x54415453) /* "STAT" */
+#define RECORDING_STATIC_FAILED	   'f'
+#define RECORDING_STATIC_IS_TRACED 't'
+
+struct recording_static {
+	uint32_t magic;
+	uint32_t version; /* RING_VERSION */
+	uint32_t pid; /* getpid and gettid of who asks (its own namespace) */
+	uint32_t tid;
+	uint32_t is_spawn; /* its next child is to have it */
+};
+
 #define RECORDING_TEXT_BYTES 16384
 
 /* A hello as one message: only as much of the text as it has. */

@@ -296,6 +296,88 @@ static void send_lent(int fd, int lent)
 	ta_syscall(SYS_sendmsg, fd, (long)&message, MSG_NOSIGNAL | MSG_DONTWAIT, 0, 0, 0);
 }
 
+int ta_attach_connect(const char *path)
+{
+	long fd = ta_syscall(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
+			     0, 0, 0);
+	int r = fd < 0 ? (int)fd : connect_path((int)fd, path, now_ms() + RECORDING_ATTACH_MS);
+
+	if (r == 0 && !is_trusted((int)fd))
+		r = -EPERM;
+	if (r < 0 && fd >= 0)
+		ta_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
+	return r < 0 ? r : (int)fd;
+}
+
+/* ---- Static programs ---- */
+
+static long send_bytes(int fd, const void *bytes, size_t n_bytes)
+{
+	return ta_syscall(SYS_sendto, fd, (long)bytes, (long)n_bytes, MSG_NOSIGNAL, 0, 0);
+}
+
+/* The next answer, a word. A negative errno when there is none in time. */
+static int take_word(int fd, int32_t *ret_word)
+{
+	int r = wait_welcome(fd);
+
+	if (r < 0)
+		return r;
+	return ta_syscall(SYS_recvfrom, fd, (long)ret_word, sizeof(*ret_word), 0, 0, 0) ==
+			       sizeof(*ret_word)
+		       ? 0
+		       : -EPROTO;
+}
+
+static int ask_for_agent(int fd, bool is_spawn)
+{
+	const struct recording_static question = {
+		.magic = RECORDING_STATIC_MAGIC,
+		.version = RING_VERSION,
+		.pid = (uint32_t)ta_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0),
+		.tid = (uint32_t)ta_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0),
+		.is_spawn = is_spawn,
+	};
+	const char byte = RECORDING_STATIC_IS_TRACED;
+	int32_t word = 0;
+	int r = send_bytes(fd, &question, sizeof(question)) < 0 ? -EPIPE : take_word(fd, &word);
+
+	if (r < 0)
+		return r;
+	ta_syscall(SYS_prctl, PR_SET_PTRACER, word, 0, 0, 0, 0);
+	r = send_bytes(fd, &byte, 1) < 0 ? -EPIPE : take_word(fd, &word);
+	return r < 0 ? r : word;
+}
+
+int ta_static_begin(bool is_spawn)
+{
+	const size_t n = sizeof(RECORDING_STATIC_NAME);
+	size_t length = strlen(ta_told.socket);
+	char path[TA_SOCKET_BYTES];
+	int fd, r;
+
+	if (length < n)
+		return -ENOENT;
+	memcpy(path, ta_told.socket, length + 1);
+	memcpy(path + length + 1 - n, RECORDING_STATIC_NAME, n);
+	fd = ta_attach_connect(path);
+	if (fd < 0)
+		return fd;
+	r = ask_for_agent(fd, is_spawn);
+	if (r < 0)
+		ta_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
+	return r < 0 ? r : fd;
+}
+
+void ta_static_end(int fd, bool has_failed)
+{
+	const char byte = RECORDING_STATIC_FAILED;
+
+	if (has_failed)
+		send_bytes(fd, &byte, 1);
+	ta_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
+}
+
 void ta_attach_lend(const char *path)
 {
 	long fd, lent;
@@ -305,12 +387,11 @@ void ta_attach_lend(const char *path)
 	lent = ta_syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | USER_MODE_ONLY, 0, 0, 0, 0, 0);
 	if (lent < 0)
 		return;
-	fd = ta_syscall(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, 0, 0,
-			0);
-	if (fd >= 0 && connect_path((int)fd, path, 0) == 0 && is_trusted((int)fd))
+	fd = ta_attach_connect(path);
+	if (fd >= 0) {
 		send_lent((int)fd, (int)lent);
-	if (fd >= 0)
 		ta_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
+	}
 	ta_syscall(SYS_close, lent, 0, 0, 0, 0, 0);
 }
 
@@ -349,28 +430,16 @@ static int map_pool(int pool_fd, uint64_t pool_bytes, void **ret_pool)
 	return 0;
 }
 
-static int greet(int fd, const char *path, uint32_t pid)
-{
-	int r;
-
-	make_greeting(pid);
-	r = connect_path(fd, path, now_ms() + RECORDING_ATTACH_MS);
-	if (r == 0 && !is_trusted(fd))
-		r = -EPERM;
-	return r == 0 ? say_hello(fd) : r;
-}
-
 int ta_attach_begin(const char *path, uint32_t pid)
 {
-	long fd = ta_syscall(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
-			     0, 0, 0);
-	int r = fd < 0 ? (int)fd : greet((int)fd, path, pid);
+	int fd, r;
 
-	if (r == 0)
-		return (int)fd;
-	if (fd >= 0)
+	make_greeting(pid);
+	fd = ta_attach_connect(path);
+	r = fd < 0 ? fd : say_hello(fd);
+	if (r < 0 && fd >= 0)
 		ta_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
-	return r;
+	return r < 0 ? r : fd;
 }
 
 /* A program that has no room for it runs as it is: what it is told of functions is no event. */

@@ -20,6 +20,20 @@ int ta_attach_end(int fd, struct recording_welcome *ret_welcome, void **ret_pool
 		  const void **ret_plan);
 
 /*
+ * A connection to the recorder at a socket, as a descriptor that does not stay at an exec, or a
+ * negative errno. Keeps errno, signal safe, for small stacks.
+ */
+int ta_attach_connect(const char *path);
+
+/*
+ * Have the agent put into the static program that the calling thread is about to become, or that it
+ * is about to spawn. A connection for ta_static_end(), which must follow the call unless that does
+ * not return, or a negative errno: it will not be recorded. The same.
+ */
+int ta_static_begin(bool is_spawn);
+void ta_static_end(int fd, bool has_failed);
+
+/*
  * Lend the collector a userfaultfd of this process's memory, by which it can see what is written
  * (RING_FLAG_WRITES). Nothing is waited for, and no descriptor stays open. A process that a seccomp
  * filter confines does not: what it forbids may kill.

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/elf-check.h"
@@ -124,15 +125,24 @@ bool ta_program_is_list(char *const list[])
 	return true;
 }
 
+static bool gives_rights(int fd)
+{
+	struct stat status = { .st_mode = S_ISUID };
+
+	ta_syscall(SYS_fstat, fd, (long)&status, 0, 0, 0, 0);
+	return status.st_mode & (S_ISUID | S_ISGID) ||
+	       ta_syscall(SYS_fgetxattr, fd, (long)"security.capability", 0, 0, 0, 0) > 0;
+}
+
 enum ta_follow ta_program_bears(const struct ta_program *program, char *const environment[],
-				bool *ret_is_traced)
+				int *ret_why_not)
 {
 	char path[PATH_MAX];
 	int fd = -1;
 	bool is_musl;
 	int why_not;
 
-	*ret_is_traced = false;
+	*ret_why_not = TRACE_NOT_SANITIZER;
 	if (program_list_has_sanitizer(ta_environment_find(environment, RECORDING_ENV_PRELOAD)))
 		return TA_FOLLOW_NOT;
 	fd = open_program(program);
@@ -142,13 +152,15 @@ enum ta_follow ta_program_bears(const struct ta_program *program, char *const en
 		close_file(fd);
 		fd = open_file(AT_FDCWD, path);
 	}
-	*ret_is_traced = true;
+	*ret_why_not = TRACE_TRACED;
 	if (fd < 0)
 		return TA_FOLLOW_ALL;
 	why_not = program_file_why_not(read_file, fd);
 	is_musl = ta_told.placement[0] && program_file_is_musl(read_file, fd);
+	if (why_not == TRACE_NOT_STATIC && gives_rights(fd))
+		why_not = TRACE_NOT_SETUID;
 	close_file(fd);
-	*ret_is_traced = why_not == TRACE_TRACED;
+	*ret_why_not = why_not;
 	if (why_not == TRACE_NOT_32BIT || why_not == TRACE_NOT_SANITIZER)
 		return TA_FOLLOW_NOT;
 	return is_musl ? TA_FOLLOW_BARE : TA_FOLLOW_ALL;

@@ -32,8 +32,9 @@ bool ta_program_is_list(char *const list[]);
 
 /*
  * What of us does no harm to it: all to what cannot be looked at; nothing of the heap to a program
- * of musl, whose loader would not start it. ret_is_traced: whether our library will be in it, as
- * far as its file says.
+ * of musl, whose loader would not start it. ret_why_not: why our library will not be in it, as far
+ * as its file says; enum trace_why_not, TRACE_TRACED: it will. A static one that gets rights by its
+ * exec is TRACE_NOT_SETUID: traced, it would get none.
  */
 enum ta_follow ta_program_bears(const struct ta_program *program, char *const environment[],
-				bool *ret_is_traced);
+				int *ret_why_not);

@@ -7,9 +7,11 @@ struct ta_image ta_image;
 struct ta_told ta_told TA_LARGE;
 _Atomic(struct ta_thread *) ta_threads;
 
-_Thread_local struct ta_tls ta_tls
+#if !defined(TA_AGENT)
+_Thread_local struct ta_own ta_tls
 	__attribute__((tls_model("initial-exec"))) = { .seen = (uint32_t)TA_SEEN_NONE,
 						       .known = (uint32_t)TA_SEEN_NONE };
+#endif
 
 void ta_image_count_late(void)
 {

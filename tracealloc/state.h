@@ -17,6 +17,13 @@
 #include "schemas/ring.h"
 #include "tracealloc/arch/arch.h"
 
+/* Is this the freestanding agent of static programs (tracealloc/agent/)? */
+#if defined(TA_AGENT)
+#define TA_IS_AGENT 1
+#else
+#define TA_IS_AGENT 0
+#endif
+
 #define TA_PAGE_BYTES	4096u /* of the smallest pages */
 #define TA_PATH_BYTES	4096u
 #define TA_SOCKET_BYTES 128u /* more than an address of a socket has */
@@ -107,6 +114,25 @@ struct ta_image {
 	_Atomic uint64_t n_early; /* events that came while there was no slot to count them in */
 };
 extern struct ta_image ta_image __attribute__((visibility("hidden")));
+
+struct ta_thread;
+
+/* What a thread has of its own. Static TLS, initial-exec: must stay within 64 bytes. */
+struct ta_own {
+	struct ta_thread *thread;
+	uintptr_t guard; /* frame of the outermost hook that runs, | TA_GUARD_STACK; 0: none */
+	uintptr_t guard_pc; /* return address of that hook */
+	const uintptr_t *guard_word; /* where that lies, where the guard does not tell */
+	uint32_t seen; /* = known, but while the thread is paused TA_SEEN_PAUSED */
+	uint32_t known; /* the state word for which `thread` is right */
+	uint64_t left; /* bytes until the next block is picked (pick.h); 0: look there */
+	uint8_t pick_shift; /* that the next pick was drawn with, + 1; 0: none was drawn yet */
+	uint8_t rounds; /* of the key destructor */
+	uint16_t pause_depth; /* memsight_pause_thread() without memsight_resume_thread() */
+	bool ended; /* the chain is closed: the thread is exiting */
+	bool is_sealed; /* strict seccomp: it can have no time stamp */
+};
+_Static_assert(sizeof(struct ta_own) <= 64, "static TLS is scarce");
 
 /* What its start has told; apart, so that what forked children write into lies in one page. */
 struct ta_told {

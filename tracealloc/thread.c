@@ -299,7 +299,7 @@ static void drop(struct ta_thread *thread)
 
 void ta_thread_drop_all(const uint64_t *pointers, uint32_t n, bool are_own)
 {
-	const struct ta_tls fresh = { .seen = (uint32_t)TA_SEEN_NONE,
+	const struct ta_own fresh = { .seen = (uint32_t)TA_SEEN_NONE,
 				      .known = (uint32_t)TA_SEEN_NONE };
 	uintptr_t offset = (uintptr_t)&ta_tls - ta_thread_pointer();
 	struct ta_thread *next;

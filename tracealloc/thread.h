@@ -98,29 +98,27 @@ struct ta_thread {
 
 _Static_assert(sizeof(struct ta_thread) <= 65536, "an idle thread must stay small");
 
-/* Static TLS, initial-exec: must stay within 64 bytes. */
-struct ta_tls {
-	struct ta_thread *thread;
-	uintptr_t guard; /* frame of the outermost hook that runs, | TA_GUARD_STACK; 0: none */
-	uintptr_t guard_pc; /* return address of that hook */
-	const uintptr_t *guard_word; /* where that lies, where the guard does not tell */
-	uint32_t seen; /* = known, but while the thread is paused TA_SEEN_PAUSED */
-	uint32_t known; /* the state word for which `thread` is right */
-	uint64_t left; /* bytes until the next block is picked (pick.h); 0: look there */
-	uint8_t pick_shift; /* that the next pick was drawn with, + 1; 0: none was drawn yet */
-	uint8_t rounds; /* of the key destructor */
-	uint16_t pause_depth; /* memsight_pause_thread() without memsight_resume_thread() */
-	bool ended; /* the chain is closed: the thread is exiting */
-	bool is_sealed; /* strict seccomp: it can have no time stamp */
-};
-_Static_assert(sizeof(struct ta_tls) <= 64, "static TLS is scarce");
-
 /* In ta_tls.guard: the hook has captured its stack, thread->stack_id is its id. */
 #define TA_GUARD_STACK ((uintptr_t)1)
 
+#if defined(TA_AGENT)
+#include "tracealloc/agent/seat.h"
+#define ta_tls (*ta_seat_here()) /* the program has no TLS for us */
+#else
 /* With gcc 12 the attribute on the declaration alone is lost, so it stands at both places. */
-extern _Thread_local struct ta_tls ta_tls
+extern _Thread_local struct ta_own ta_tls
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+static ta_always_inline bool ta_seat_is_own(void)
+{
+	return true;
+}
+
+static ta_always_inline bool ta_seat_take(void)
+{
+	return true;
+}
+#endif
 
 /* All states ever made, by next_all; those of threads that are gone stay among them. */
 extern _Atomic(struct ta_thread *) ta_threads __attribute__((visibility("hidden")));

@@ -76,6 +76,8 @@ static const struct {
 	{ "__brk", TRACE_CALL_BRK },
 	{ "sbrk", TRACE_CALL_SBRK },
 	{ "__sbrk", TRACE_CALL_SBRK },
+	{ "execve", TRACE_CALL_UNKNOWN }, /* no allocator's: allocator_entries.exec */
+	{ "__execve", TRACE_CALL_UNKNOWN },
 };
 #define N_NAMES (sizeof(names) / sizeof(names[0]))
 
@@ -351,9 +353,12 @@ static void sort_entries(struct allocator_entries *entries)
 
 	if (entries->n)
 		qsort(entries->items, entries->n, sizeof(*entries->items), compare_entries);
-	for (size_t i = 0; i < entries->n; i++)
-		if (n == 0 || entries->items[n - 1].address != entries->items[i].address)
+	for (size_t i = 0; i < entries->n; i++) {
+		if (entries->items[i].call == TRACE_CALL_UNKNOWN)
+			entries->exec = entries->items[i];
+		else if (n == 0 || entries->items[n - 1].address != entries->items[i].address)
 			entries->items[n++] = entries->items[i];
+	}
 	entries->n = n;
 }
 

@@ -1,5 +1,6 @@
 #include "cli/options/record-options.h"
 
+#include "analyze/functions/allocator-entries.h"
 #include "schemas/ring.h"
 
 static enum run_sample_stacks sample_stacks_of(enum option_choice choice)
@@ -53,10 +54,17 @@ static uint32_t stack_depth(const struct option_set *options)
 	return n > RING_MAX_FRAMES ? RING_MAX_FRAMES : (uint32_t)n;
 }
 
+static int find_entries(const char *path, struct allocator_entries *ret_entries)
+{
+	return allocator_entries_find(path, NULL, ret_entries);
+}
+
 struct run_options record_options_of(const struct option_set *options)
 {
 	return (struct run_options){
 		.command = options->operands,
+		.find_entries = find_entries,
+		.forget_entries = allocator_entries_finish,
 		.argv0 = option_text(options, OPTION_ARGV0),
 		.output = option_text(options, OPTION_OUTPUT),
 		.dir = option_text(options, OPTION_DIR),

@@ -118,17 +118,19 @@ int launch_fork(const char *program, char *const *argv, char *const *envp,
 	return 0;
 }
 
-int launch_go(struct launch *launch)
+int launch_open(struct launch *launch)
+{
+	int error = write(launch->gate_fd, "", 1) == 1 ? 0 : -errno;
+
+	close(steal_fd(&launch->gate_fd)); /* or it would wait for ever */
+	return error;
+}
+
+int launch_wait(struct launch *launch)
 {
 	int error = 0;
 	ssize_t n;
 
-	if (write(launch->gate_fd, "", 1) != 1) {
-		error = -errno;
-		close(steal_fd(&launch->gate_fd)); /* or it would wait for ever */
-		return error;
-	}
-	close(steal_fd(&launch->gate_fd));
 	do {
 		n = read(launch->error_fd, &error, sizeof(error));
 	} while (n < 0 && errno == EINTR);

@@ -49,11 +49,14 @@ struct launch {
 int launch_fork(const char *program, char *const *argv, char *const *envp,
 		const struct launch_state *state, struct launch *ret_launch);
 
+/* Open the gate. Returns 0, or a negative errno: the child has gone. */
+int launch_open(struct launch *launch);
+
 /*
- * Open the gate and wait until the child has exec'd. Returns 0, or the negative errno of exec: the
- * child then exits by itself (launch_exit_status() says with what).
+ * Wait until the child has exec'd. Returns 0, or the negative errno of exec: the child then exits
+ * by itself (launch_exit_status() says with what).
  */
-int launch_go(struct launch *launch);
+int launch_wait(struct launch *launch);
 
 /* The shell's status for a failed exec: 127 not found, 126 otherwise. */
 int launch_exit_status(int exec_error);

@@ -209,7 +209,7 @@ int image_file_why_not(const char *path)
 	if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))
 		return 0;
 	why_not = program_file_why_not(read_file, fd);
-	if (why_not == 0 && raises_privileges(fd, &status))
+	if ((why_not == 0 || why_not == TRACE_NOT_STATIC) && raises_privileges(fd, &status))
 		why_not = TRACE_NOT_SETUID;
 	return why_not;
 }

@@ -11,6 +11,8 @@ import sys
 
 import tree
 
+# Built apart. The agent has some files of tracealloc once more, and stand-ins for others.
+APART = ("tests/", "bench/", "libmemsight_agent.so.p/")
 # Preloaded, each linked by itself. What they define under libc's names, as the map says, is libc's
 # to whoever calls it.
 PRELOADED = {"tracealloc": "tracealloc/tracealloc.map", "heap": "heap/heap.map"}
@@ -24,8 +26,7 @@ def objects_of(build):
         output = build / command["output"]
         if source.is_relative_to(tree.ROOT) and output.exists():
             name = str(source.relative_to(tree.ROOT))
-            if name.split("/")[0] in tree.PARTS and not command["output"].startswith(
-                ("tests/", "bench/")):
+            if name.split("/")[0] in tree.PARTS and not command["output"].startswith(APART):
                 found.setdefault(name, output)
     return found
 

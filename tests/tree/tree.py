@@ -19,6 +19,7 @@ MAY_INCLUDE = {
     "decode/x86": "decode",
     "decode/hardware": "perf decode",
     "runner": "common trace pmu runner/*",
+    "runner/agent": "common runner/processes",
     "runner/attach": "common runner/processes",
     "runner/control": "common",
     "runner/host": "common include pmu pmu/catalogue runner runner/launch runner/placement "
@@ -79,6 +80,7 @@ MAY_INCLUDE = {
     "copy": "common",
     "heap": "",
     "tracealloc": "common include tracealloc/*",
+    "tracealloc/agent": "tracealloc tracealloc/*",
     "tracealloc/arch": "",
     "tracealloc/hooks": "common tracealloc tracealloc/*",
     "tracealloc/ring": "tracealloc tracealloc/arch tracealloc/stack",

@@ -75,6 +75,9 @@ static inline long ta_syscall_raw(long number, long a, long b, long c, long d, l
 }
 
 /* The thread pointer (FS base): the address of the thread's control block in glibc and musl. */
+#if defined(TA_AGENT)
+uintptr_t ta_thread_pointer(void) __attribute__((visibility("hidden"))); /* 0: there is none yet */
+#else
 static inline uintptr_t ta_thread_pointer(void)
 {
 	uintptr_t pointer;
@@ -82,6 +85,7 @@ static inline uintptr_t ta_thread_pointer(void)
 	__asm__("movq %%fs:0, %0" : "=r"(pointer));
 	return pointer;
 }
+#endif
 
 static inline uintptr_t ta_thread_self(void)
 {

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "tracealloc/attach.h"
 #include "tracealloc/environment.h"
 #include "tracealloc/hooks/hook.h"
 #include "tracealloc/hooks/real.h"
@@ -34,6 +35,7 @@ struct exec_call {
 	bool has_fd; /* fexecve, execveat */
 	int fd;
 	bool is_traced; /* what is started will be, as far as we know */
+	bool is_static; /* it is to get the agent */
 	int flags; /* execveat */
 	pid_t *ret_pid; /* posix_spawn */
 	const posix_spawn_file_actions_t *actions;
@@ -110,19 +112,22 @@ static __attribute__((noinline)) void record_exec(const struct ta_hook *hook,
 /* The program that is started has the limits that this one has set, with nothing of ours. */
 static int perform(struct exec_call *call)
 {
+	int fd = call->is_static ? ta_static_begin(call->is_spawn) : -1;
 	struct ta_limits was;
 	pid_t pid = 0;
 	int r;
 
-	if (!call->is_spawn) {
+	if (!call->is_spawn)
 		ta_limit_pass_on(call->is_traced, &was);
-		r = call->perform(call);
-		ta_limit_take_back(&was);
-		return r;
-	}
-	if (!call->ret_pid)
+	else if (!call->ret_pid)
 		call->ret_pid = &pid;
 	r = call->perform(call);
+	if (fd >= 0)
+		ta_static_end(fd, r != 0);
+	if (!call->is_spawn)
+		ta_limit_take_back(&was);
+	if (!call->is_spawn)
+		return r;
 	if (r == 0 && !call->is_traced)
 		ta_limit_take_off(*call->ret_pid);
 	return r;
@@ -166,7 +171,14 @@ static enum ta_follow bears(struct exec_call *call)
 	const struct ta_program program = { call->path, call->has_fd ? call->fd : AT_FDCWD,
 					    call->is_searched };
 
-	return ta_program_bears(&program, call->environment, &call->is_traced);
+	enum ta_follow follow;
+	int why_not;
+
+	follow = ta_program_bears(&program, call->environment, &why_not);
+	call->is_traced = why_not == TRACE_TRACED;
+	call->is_static = why_not == TRACE_NOT_STATIC && ta_image.flags & RING_FLAG_STATIC &&
+			  ta_sandbox_may_wait();
+	return follow;
 }
 
 /* The loader of one that cannot reach us would complain on the program's stderr. */

@@ -32,6 +32,9 @@ static struct ta_hook enter_nested(uint32_t state)
 {
 	struct ta_thread *thread = ta_tls.thread;
 
+	/* What a C library does for itself comes to hooks at entries, too: part of the call. */
+	if (TA_IS_AGENT)
+		return (struct ta_hook){ .thread = NULL };
 	/* An epoch may have been added since the outermost hook began; a fork sets TA_ASK. */
 	if (!(state & TA_ON) || !thread || ta_tls.known == (uint32_t)TA_SEEN_NONE) {
 		if (state != TA_OFF)
@@ -103,6 +106,8 @@ struct ta_hook ta_hook_enter_slow(const uintptr_t *frame, bool is_kept)
 	struct ta_hook hook;
 	int saved;
 
+	if (!ta_seat_take())
+		return (struct ta_hook){ .thread = NULL };
 	if (ta_real_is_resolving() || (ta_tls.thread && ta_tls.thread->asking))
 		return (struct ta_hook){ .thread = NULL };
 	if (ta_unlikely(ta_tls.is_sealed)) {
@@ -126,7 +131,7 @@ bool ta_hook_enter_kept(struct ta_hook *hook, const uintptr_t *frame, uint32_t e
 
 	if (state == TA_OFF)
 		return false;
-	if (ta_likely((state & ~TA_PAUSES) == ta_tls.known && !ta_tls.guard)) {
+	if (ta_likely((state & ~TA_PAUSES) == ta_tls.known && !ta_tls.guard && ta_seat_is_own())) {
 		ta_hook_guard(frame);
 		*hook = (struct ta_hook){ .thread = ta_tls.thread };
 	} else {

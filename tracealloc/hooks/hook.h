@@ -21,7 +21,12 @@
 #include "tracealloc/state.h"
 #include "tracealloc/thread.h"
 
+/* The agent is found by what it patches: its hooks have no names. */
+#if defined(TA_AGENT)
+#define TA_EXPORT
+#else
 #define TA_EXPORT __attribute__((visibility("default")))
+#endif
 
 /* A running hook. */
 struct ta_hook {
@@ -62,7 +67,7 @@ static ta_always_inline bool ta_hook_enter(struct ta_hook *hook, const uintptr_t
 {
 	uint32_t state = atomic_load_explicit(&ta_state.word, memory_order_relaxed);
 
-	if (ta_likely(state == ta_tls.seen && !ta_tls.guard)) {
+	if (ta_likely(state == ta_tls.seen && !ta_tls.guard && ta_seat_is_own())) {
 		ta_hook_guard(frame);
 		*hook = (struct ta_hook){ .thread = ta_tls.thread };
 	} else if ((state & (TA_OFF | TA_PAUSED)) && ta_likely(!ta_pause_is_lifted(state))) {

@@ -128,13 +128,13 @@ static bool read_cie(const struct ta_module *module, uintptr_t address, struct t
 static uintptr_t search(const struct ta_module *module, uintptr_t pc)
 {
 	uintptr_t base = module->eh_frame_hdr;
-	struct ta_cfi_cursor cursor = { (const uint8_t *)base, (const uint8_t *)module->end,
-					false };
+	struct ta_cfi_cursor cursor = { (const uint8_t *)base,
+					(const uint8_t *)module->eh_frame_hdr_end, false };
 	uint64_t head;
 	uint64_t n;
 	uint64_t low = 0;
 
-	if (base < module->start || base >= module->end)
+	if (base == 0 || base >= module->eh_frame_hdr_end)
 		return 0;
 	head = ta_cfi_bytes(&cursor, 4);
 	/* Version 1; .eh_frame's address (not needed), udata4 count, the usual table. */

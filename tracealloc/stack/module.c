@@ -109,6 +109,12 @@ static void take_segment(struct ta_module *module, const ElfW(Phdr) * header, un
 	(*n_ranges)++;
 }
 
+static void take_table(struct ta_module *module, const ElfW(Phdr) * header)
+{
+	module->eh_frame_hdr = module->bias + header->p_vaddr;
+	module->eh_frame_hdr_end = module->eh_frame_hdr + header->p_memsz;
+}
+
 /* Fill a module from its program headers. */
 static void take_headers(struct ta_module *module, const ElfW(Phdr) * headers, unsigned n_headers)
 {
@@ -121,7 +127,7 @@ static void take_headers(struct ta_module *module, const ElfW(Phdr) * headers, u
 		else if (headers[i].p_type == PT_NOTE)
 			take_build_id(module, &headers[i]);
 		else if (headers[i].p_type == PT_GNU_EH_FRAME)
-			module->eh_frame_hdr = module->bias + headers[i].p_vaddr;
+			take_table(module, &headers[i]);
 	}
 }
 

@@ -22,6 +22,7 @@ struct ta_module {
 	uintptr_t start;
 	uintptr_t end;
 	uintptr_t eh_frame_hdr; /* 0: none */
+	uintptr_t eh_frame_hdr_end;
 	struct {
 		uintptr_t start;
 		uintptr_t end;

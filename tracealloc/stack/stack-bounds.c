@@ -6,6 +6,7 @@
 
 #include "tracealloc/arch/arch.h"
 #include "tracealloc/state.h"
+#include "tracealloc/thread.h"
 
 #define DESCRIPTOR_BYTES 2048u /* of libc's thread descriptor that are searched */
 #define MAX_BEHIND	 16384u /* descriptor and rounding behind the thread pointer */
@@ -140,6 +141,16 @@ static bool find_map(const char *maps, size_t n_bytes, uintptr_t *ret_start, uin
 	return true;
 }
 
+/* Is it glibc's? */
+static bool has_long_descriptor(void)
+{
+#if defined(TA_AGENT)
+	return ta_seat_is_glibc();
+#else
+	return &__libc_stack_end != NULL;
+#endif
+}
+
 void ta_stack_bounds(uintptr_t *ret_start, uintptr_t *ret_end)
 {
 	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
@@ -151,7 +162,7 @@ void ta_stack_bounds(uintptr_t *ret_start, uintptr_t *ret_end)
 	if (here >= ta_image.stack_start && here < ta_image.stack_end) {
 		start = ta_image.stack_start;
 		end = ta_image.stack_end;
-	} else if (!&__libc_stack_end) {
+	} else if (!has_long_descriptor()) {
 		/* Another C library (musl): its descriptor is shorter than what is searched. */
 		start = here;
 		if (!find_map(NULL, 0, &start, &end))

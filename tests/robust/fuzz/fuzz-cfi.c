@@ -55,6 +55,7 @@ static void make_module(uint32_t at_table, const uint8_t *bytes, size_t n_bytes)
 		.start = (uintptr_t)start,
 		.end = (uintptr_t)start + n_bytes,
 		.eh_frame_hdr = (uintptr_t)start + at_table % (n_bytes + 8),
+		.eh_frame_hdr_end = (uintptr_t)start + n_bytes,
 		.is_system = n_bytes & 1,
 	};
 	module.code[0].start = module.start;

@@ -4,6 +4,7 @@
 import bisect
 import os
 import pathlib
+import platform
 import re
 import shutil
 import struct
@@ -86,9 +87,6 @@ def a_musl_program_is_recorded(edge):
     edge.that(not traced.why_not(), f"all are traced: {traced.why_not()}")
     n_threads = traced.one("SELECT count(DISTINCT thread_id) FROM allocation WHERE size = 1931")
     edge.that(n_threads == 2, f"threads that allocated: {n_threads}")
-    static = hello(edge, "-static", compiler="musl-gcc")
-    traced = edge.compare([static])
-    edge.that(set(traced.why_not().values()) == {"static"}, f"static: {traced.why_not()}")
 
 
 @case
@@ -111,19 +109,117 @@ def a_32_bit_program_runs_and_is_named(edge):
         edge.that(found == {"32-bit"}, f"{command}: {traced.why_not()}")
 
 
+STATIC = {
+    "glibc": (["-static"], "gcc"),
+    "glibc, any address": (["-static-pie"], "gcc"),
+    "glibc, without frame pointers": (["-static", "-O2", "-fomit-frame-pointer"], "gcc"),
+    "musl": (["-static"], "musl-gcc"),
+}
+STARTER = """#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+extern char **environ;
+int main(int n, char **words)
+{
+	int status = 0;
+	pid_t pid = 0;
+
+	if (n < 3)
+		return 9;
+	free(malloc(n));
+	if (strcmp(words[1], "exec") == 0) {
+		execv("/nonexistent", words);
+		return execv(words[2], words + 2);
+	}
+	if (strcmp(words[1], "vfork") == 0 && (pid = vfork()) == 0) {
+		execv(words[2], words + 2);
+		_exit(9);
+	}
+	if (strcmp(words[1], "spawn") == 0 &&
+	    (posix_spawn(&pid, "/nonexistent", NULL, NULL, words + 2, environ) == 0 ||
+	     posix_spawn(&pid, words[2], NULL, NULL, words + 2, environ) != 0))
+		return 8;
+	return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : 7;
+}
+"""
+
+
+def static_programs(edge, source=None):
+    if platform.machine() != "x86_64":
+        skip("static programs are recorded on x86-64")
+    n_built = 0
+    for name, (options, compiler) in STATIC.items():
+        program = edge.compile(source or (HERE / "victim-hello.c").read_text(), "-g",
+                               "-fno-builtin", "-pthread", *options, compiler=compiler)
+        if program:
+            n_built += 1
+            yield name, program
+    need(n_built, "no static C library (packages libc6-dev, musl-tools)")
+
+
 @case
-def a_static_program_is_said_to_be_one(edge):
-    for options in (["-static"], ["-static-pie"]):
-        program = hello(edge, *options)
-        need(program, "no static C library")
+def static_programs_are_recorded(edge):
+    """Threads, a fork, an exec of itself: all as in a dynamic one, and stacks reach main."""
+    for name, program in static_programs(edge):
         traced = edge.compare([program])
-        edge.that(
-            f"{program} is linked statically: its allocations are not recorded" in traced.messages,
-            f"said: {traced.messages}")
-        edge.that(set(traced.why_not().values()) == {"static"}, f"named: {traced.why_not()}")
-    starter = edge.compile("#include <unistd.h>\nint main(int n, char **words)"
-                           " { return n > 1 ? execv(words[1], words + 1) : 9; }", "-static")
-    check_hello(edge, edge.compare([starter, hello(edge)]))
+        check_hello(edge, traced)
+        edge.that(not traced.why_not(), f"{name}: all are traced: {traced.why_not()}")
+        edge.that("not recorded" not in traced.messages, f"{name}: {traced.messages}")
+        losses = {reason for _, reason in traced.losses()} - {"stack cut short"}
+        edge.that(not losses, f"{name}: nothing is lost: {losses}")
+        n_threads = traced.one("SELECT count(DISTINCT thread_id) FROM allocation WHERE size = 1931")
+        edge.that(n_threads == 2, f"{name}: threads that allocated: {n_threads}")
+        found = traced.ask("""
+            WITH RECURSIVE path(id) AS (
+                SELECT stack_id FROM allocation WHERE size IN (1931, 1933)
+                UNION SELECT parent_id FROM path JOIN stack USING (id))
+            SELECT function FROM path JOIN stack_line ON stack_id = path.id
+            WHERE function NOT NULL""")
+        found = {function for function, in found}
+        edge.that({"main", "allocate"} <= found, f"{name}: call stacks: {sorted(found)}")
+
+
+@case
+def stripped_static_programs_are_recorded(edge):
+    for name, program in static_programs(edge):
+        run(["strip", program])
+        traced = edge.compare([program, "alone"])
+        found = [(size, traced.n_blocks(size, end_kind=1)) for size in (1933, 1934, 1935)]
+        edge.that(found == [(1933, 1), (1934, 1), (1935, 1)], f"{name}: {found}")
+        edge.that(not traced.why_not(), f"{name}: {traced.why_not()}")
+
+
+@case
+def static_programs_are_followed_from_any_other(edge):
+    """By exec, which fails at first, by vfork and posix_spawn; from dynamic programs, too."""
+    programs = [program for _, program in static_programs(edge)]
+    starters = dict(static_programs(edge, STARTER), dynamic=edge.compile(STARTER))
+    for starter in [starters[kind] for kind in ("dynamic", "glibc", "musl") if kind in starters]:
+        for way in ("exec", "vfork", "spawn"):
+            traced = edge.compare([starter, way, programs[0]])
+            check_hello(edge, traced)
+            edge.that(not traced.why_not(), f"{way}: all are traced: {traced.why_not()}")
+    static = next(iter(starters.values()))
+    check_hello(edge, edge.compare([static, "exec", hello(edge)]))
+    script = os.path.join(edge.folder, "script")
+    pathlib.Path(script).write_text(f"#!{programs[0]}\n")
+    os.chmod(script, 0o755)
+    for command in ([script], [static, "exec", script], ["sh", "-c", script]):
+        traced = edge.compare(command)
+        edge.that(traced.n_blocks(1933) == 1 and not traced.why_not(),
+                  f"{command}: {traced.why_not()}")
+
+
+@case
+def a_static_program_without_a_malloc_is_named(edge):
+    program = edge.compile("int main(void) { return 0; }", "-static", compiler="musl-gcc")
+    need(program, "no musl-gcc (package musl-tools)")
+    traced = edge.compare([program])
+    edge.that(f"{program} is linked statically: its allocations are not recorded ("
+              in traced.messages, f"said: {traced.messages}")
+    edge.that(set(traced.why_not().values()) == {"static"}, f"named: {traced.why_not()}")
 
 
 @case

@@ -37,8 +37,10 @@ static void take_module(const struct dl_phdr_info *info, struct ta_module *ret_m
 		const ElfW(Phdr) *header = &info->dlpi_phdr[i];
 		uintptr_t start = module.bias + header->p_vaddr;
 
-		if (header->p_type == PT_GNU_EH_FRAME)
+		if (header->p_type == PT_GNU_EH_FRAME) {
 			module.eh_frame_hdr = start;
+			module.eh_frame_hdr_end = start + header->p_memsz;
+		}
 		if (header->p_type != PT_LOAD)
 			continue;
 		if (start < module.start)
@@ -228,6 +230,7 @@ static void make_copy(struct copy *copy)
 	copy->module.end += copy->shift;
 	copy->module.bias += copy->shift;
 	copy->module.eh_frame_hdr += copy->shift;
+	copy->module.eh_frame_hdr_end += copy->shift;
 	copy->module.code[0].start += copy->shift;
 	copy->module.code[0].end += copy->shift;
 }

@@ -15,7 +15,7 @@
 #include "tracealloc/pick/pick.h"
 #include "tracealloc/pick/usdt.h"
 
-_Thread_local struct ta_tls ta_tls;
+_Thread_local struct ta_own ta_tls;
 struct ta_image ta_image;
 _Atomic bool ta_sandbox_is_on;
 static struct ring_control control;
@@ -41,7 +41,7 @@ static void begin(uint64_t interval, uint64_t seed)
 	ta_image.clock = RING_CLOCK_RAW;
 	ck_assert(ta_pick_begin());
 	thread.pick_random = seed;
-	ta_tls = (struct ta_tls){ .thread = &thread };
+	ta_tls = (struct ta_own){ .thread = &thread };
 	if (seed) /* as ta_pick_take() does behind a seed of its own */
 		ta_pick_take(UINT32_MAX);
 }

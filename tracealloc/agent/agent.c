@@ -1,0 +1,264 @@
+#include "tracealloc/agent/agent.h"
+
+#include <string.h>
+#include <sys/auxv.h>
+
+#include "schemas/agent.h"
+#include "schemas/trace-format.h"
+#include "tracealloc/environment.h"
+#include "tracealloc/hooks/dump.h"
+#include "tracealloc/hooks/entry.h"
+#include "tracealloc/hooks/hook.h"
+#include "tracealloc/hooks/real.h"
+#include "tracealloc/image.h"
+#include "tracealloc/limit.h"
+#include "tracealloc/pick/usdt.h"
+#include "tracealloc/rebind.h"
+#include "tracealloc/sampler.h"
+#include "tracealloc/stack/thunk.h"
+
+#define MAX_HEADERS 32u
+
+#define TA_REAL(name, type, params) TA_EXPORT type name params;
+#include "tracealloc/hooks/hooks.def"
+
+void ta_agent_start(void) __attribute__((visibility("hidden")));
+void ta_agent_begin(const uintptr_t *stack) __attribute__((visibility("hidden")));
+
+const ElfW(auxv_t) * ta_agent_auxv;
+char **environ;
+void *__libc_stack_end;
+struct ta_real ta_real __attribute__((section(".data.real"))); /* written before we run */
+uint8_t ta_arena[TA_ARENA_BYTES] TA_LARGE;
+
+#define HOOK(name, call)                                                                           \
+	{                                                                                          \
+		call, 0, (uintptr_t)name, (uintptr_t)&ta_real.name                                 \
+	}
+
+static const struct agent_hook hooks[] = {
+	HOOK(malloc, TRACE_CALL_MALLOC),
+	HOOK(calloc, TRACE_CALL_CALLOC),
+	HOOK(realloc, TRACE_CALL_REALLOC),
+	HOOK(free, TRACE_CALL_FREE),
+	HOOK(posix_memalign, TRACE_CALL_POSIX_MEMALIGN),
+	HOOK(memalign, TRACE_CALL_MEMALIGN),
+	HOOK(aligned_alloc, TRACE_CALL_ALIGNED_ALLOC),
+	HOOK(valloc, TRACE_CALL_VALLOC),
+	HOOK(pvalloc, TRACE_CALL_PVALLOC),
+	/* Of two functions with one name the one calls the other, as those of musl do. */
+	HOOK(__libc_malloc, TRACE_CALL_MALLOC),
+	HOOK(__libc_calloc, TRACE_CALL_CALLOC),
+	HOOK(__libc_realloc, TRACE_CALL_REALLOC),
+	HOOK(__libc_free, TRACE_CALL_FREE),
+	HOOK(__libc_memalign, TRACE_CALL_MEMALIGN),
+	HOOK(execve, TRACE_CALL_UNKNOWN),
+	HOOK(mmap, TRACE_CALL_MMAP),
+	HOOK(munmap, TRACE_CALL_MUNMAP),
+	HOOK(mremap, TRACE_CALL_MREMAP),
+	HOOK(brk, TRACE_CALL_BRK),
+	HOOK(sbrk, TRACE_CALL_SBRK),
+};
+
+__attribute__((visibility("default"), section(".data.agent"))) struct agent memsight_agent = {
+	.magic = AGENT_MAGIC,
+	.version = RING_VERSION,
+	.n_hooks = sizeof(hooks) / sizeof(*hooks),
+	.hooks = (uintptr_t)hooks,
+	.start = (uintptr_t)ta_agent_start,
+};
+
+/*
+ * The program's first instruction finds what the kernel has left it: its stack, and zeros in all
+ * registers (psABI 3.4.1; arch/x86/include/asm/elf.h, ELF_PLAT_INIT).
+ */
+__asm__(".text\n"
+	".hidden ta_agent_start\n"
+	".globl ta_agent_start\n"
+	".type ta_agent_start, @function\n"
+	"ta_agent_start:\n"
+	".cfi_startproc\n"
+	".cfi_undefined rip\n"
+	"	movq %rsp, %rdi\n"
+	"	xorl %ebp, %ebp\n"
+	"	pushq %rdx\n"
+	"	pushq memsight_agent_entry(%rip)\n"
+	"	call ta_agent_begin\n"
+	"	xorl %eax, %eax\n"
+	"	xorl %ecx, %ecx\n"
+	"	xorl %esi, %esi\n"
+	"	xorl %edi, %edi\n"
+	"	xorl %r8d, %r8d\n"
+	"	xorl %r9d, %r9d\n"
+	"	xorl %r10d, %r10d\n"
+	"	popq %r11\n"
+	"	popq %rdx\n"
+	"	jmp *%r11\n"
+	".cfi_endproc\n"
+	".size ta_agent_start, . - ta_agent_start\n"
+	".hidden memsight_agent_entry\n"
+	".set memsight_agent_entry, memsight_agent + 32\n");
+_Static_assert(__builtin_offsetof(struct agent, entry) == 32, "as above");
+
+/* ---- What a static program has ---- */
+
+/* The headers of the file, with that of the table that was made for it. */
+static ElfW(Half) list_headers(ElfW(Phdr) to[MAX_HEADERS], uintptr_t *ret_bias)
+{
+	const ElfW(Phdr) *headers = (const void *)getauxval(AT_PHDR);
+	size_t n = getauxval(AT_PHNUM);
+	uintptr_t bias = 0;
+
+	n = n < MAX_HEADERS - 1 ? n : MAX_HEADERS - 1;
+	memcpy(to, headers, n * sizeof(*to));
+	for (size_t i = 0; i < n; i++)
+		if (to[i].p_type == PT_PHDR)
+			bias = (uintptr_t)headers - to[i].p_vaddr;
+	/* Without that header the file is where its own addresses say, or its first bytes tell. */
+	for (size_t i = 0; !bias && i < n; i++)
+		if (to[i].p_type == PT_LOAD && to[i].p_offset == 0 &&
+		    (uintptr_t)headers - to[i].p_vaddr > to[i].p_memsz)
+			bias = ((uintptr_t)headers & -(uintptr_t)TA_PAGE_BYTES) - to[i].p_vaddr;
+	if (memsight_agent.table)
+		to[n++] = (ElfW(Phdr)){ .p_type = PT_GNU_EH_FRAME,
+					.p_vaddr = memsight_agent.table - bias,
+					.p_memsz = memsight_agent.table_bytes };
+	*ret_bias = bias;
+	return (ElfW(Half))n;
+}
+
+/* The program, and what the kernel has mapped beside it. */
+int dl_iterate_phdr(int (*visit)(struct dl_phdr_info *info, size_t size, void *data), void *data)
+{
+	static ElfW(Phdr) headers[MAX_HEADERS];
+	const ElfW(Ehdr) *kernel = (const void *)getauxval(AT_SYSINFO_EHDR);
+	struct dl_phdr_info info = { .dlpi_name = "", .dlpi_phdr = headers };
+	int r;
+
+	info.dlpi_phnum = list_headers(headers, &info.dlpi_addr);
+	r = visit(&info, sizeof(info), data);
+	if (r != 0 || !kernel)
+		return r;
+	info.dlpi_phdr = (const void *)((uintptr_t)kernel + kernel->e_phoff);
+	info.dlpi_phnum = kernel->e_phnum;
+	info.dlpi_addr = (uintptr_t)kernel;
+	for (unsigned i = 0; i < info.dlpi_phnum; i++)
+		if (info.dlpi_phdr[i].p_type == PT_LOAD)
+			info.dlpi_addr = (uintptr_t)kernel - info.dlpi_phdr[i].p_vaddr;
+	return visit(&info, sizeof(info), data);
+}
+
+/* ---- The start ---- */
+
+__attribute__((used)) void ta_agent_begin(const uintptr_t *stack)
+{
+	uint32_t state = TA_ASK;
+	const uintptr_t *at = stack + 1 + stack[0] + 1;
+
+	environ = (char **)(uintptr_t)at;
+	while (*at)
+		at++;
+	ta_agent_auxv = (const void *)(at + 1);
+	__libc_stack_end = (void *)(uintptr_t)stack;
+	memcpy(ta_told.socket, memsight_agent.socket, sizeof(ta_told.socket));
+	ta_told.socket[sizeof(ta_told.socket) - 1] = '\0';
+	if (atomic_compare_exchange_strong(&ta_state.word, &state, TA_BUSY))
+		ta_image_attach();
+}
+
+/* ---- What the agent has not ---- */
+
+void ta_environment_start(void)
+{
+}
+
+void ta_real_resolve(void)
+{
+}
+
+bool ta_real_is_resolving(void)
+{
+	return false;
+}
+
+size_t ta_arena_size(const void *block)
+{
+	(void)block;
+	return 0;
+}
+
+bool ta_rebind_is_allocator(uintptr_t pc)
+{
+	(void)pc;
+	return false;
+}
+
+void ta_rebind_begin(void)
+{
+}
+
+bool ta_thunk_follows_call(uintptr_t pc)
+{
+	(void)pc;
+	return false;
+}
+
+void ta_sampler_install(void)
+{
+}
+
+void ta_sampler_start(struct ta_thread *thread)
+{
+	(void)thread;
+}
+
+void ta_sampler_end(struct ta_thread *thread)
+{
+	(void)thread;
+}
+
+void ta_sampler_stop(void)
+{
+}
+
+void ta_dump_install(void)
+{
+}
+
+void ta_dump_look_now(void)
+{
+}
+
+void ta_entry_arm(void)
+{
+}
+
+/* Limits of the program are its own: what there is no room for is not recorded. */
+void ta_limit_make_private_room(void)
+{
+}
+
+void ta_limit_inherit(const struct ring_control *control)
+{
+	(void)control;
+}
+
+void ta_limit_publish(void)
+{
+}
+
+bool ta_limit_make_room(uint64_t pool_bytes)
+{
+	(void)pool_bytes;
+	return false;
+}
+
+void ta_usdt_alloc(const void *block, uint64_t size, uintptr_t site, uint64_t every)
+{
+	(void)block, (void)size, (void)site, (void)every;
+}
+
+void ta_usdt_free(const void *block)
+{
+	(void)block;
+}

@@ -1,0 +1,10 @@
+#pragma once
+/*
+ * The agent: the library's own sources, without a C library, a loader or TLS, for programs that are
+ * linked statically. The recorder maps it, has the entries of the program's allocator jump to its
+ * hooks, and lets the program begin with ta_agent_start (schemas/agent.h).
+ */
+#include <link.h>
+
+/* The program's auxiliary vector. */
+extern const ElfW(auxv_t) * ta_agent_auxv __attribute__((visibility("hidden")));
