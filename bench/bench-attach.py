@@ -423,8 +423,8 @@ class Soak:
         kind = PROGRAMS[self.name]
         program = kind(self.args, self.folder)
         program.wait_first()
-        until_s = time.monotonic() + self.args.seconds
-        while self.n < self.args.cycles and time.monotonic() < until_s:
+        began_s = time.monotonic()
+        while self.n < self.args.cycles and time.monotonic() - began_s < self.args.seconds:
             if self.args.kill:
                 self.kill_once(program)
                 program.stop()
@@ -462,6 +462,7 @@ def main():
     parser.add_argument("--load", type=int, default=0, help="loops beside")
     parser.add_argument("--within", type=float, default=0.15, help="seconds of a kill")
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: setattr(args, "seconds", 0))  # ends what it began
     soaks = []
     loops = [subprocess.Popen([sys.executable, "-c", LOOP])
              for _ in range(args.load)]
