@@ -270,7 +270,8 @@ const struct report reports[] = {
 	{
 		.name = "pools",
 		.title = "Pools of allocators of the program's own, the largest first",
-		.nothing = "No pool: the program can report its blocks by memsight_block() of"
+		.nothing = "No pool: record --alloc-function names a program's own allocator"
+			   " (docs/allocators.md), or it reports its blocks by memsight_block() of"
 			   " memsight.h (docs/api.md).",
 		.note = "blocks and bytes: that it handed out; peak: the most at once; resets:"
 			" all its blocks ended at once; cut: blocks that ended since the memory"

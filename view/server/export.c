@@ -206,8 +206,10 @@ static int add_objects(struct store *store, int64_t run_id)
 /* What the pages of lists ask for. */
 static int add_reports(struct store *store)
 {
-	static const char *const kinds[] = { "findings", "peak",    "leaks",	"hot",	  "cold",
-					     "unused",	 "sharing", "resident", "regions" };
+	static const char *const kinds[] = {
+		"findings", "peak",	"leaks",   "hot",	"cold",	 "unused",
+		"sharing",  "resident", "regions", "functions", "pools", "plugins",
+	};
 	int r = 0;
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]) && r == 0; i++)

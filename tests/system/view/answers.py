@@ -354,7 +354,7 @@ def check_stack(checks, ask, run, site):
 
 
 LISTS = ["leaks", "hot", "cold", "unused", "sharing", "peak", "resident", "regions", "findings",
-         "sites", "threads", "losses", "mappings"]
+         "sites", "threads", "losses", "mappings", "functions", "pools", "plugins"]
 OF_PARTS = ["leaks", "hot", "cold", "sharing", "peak", "sites", "threads", "resident"]
 LINKED = re.compile("\x1e[0-9]+\x1f([^\x1e]*)\x1e")
 

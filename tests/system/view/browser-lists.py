@@ -104,6 +104,18 @@ def a_shared_line_shows_which_bytes_each_thread_wrote(checks, page):
         f"two threads write one word each: {cells}")
 
 
+def functions_stand_below_regions_and_a_list_without_rows_is_hidden(checks, page):
+    page.open("page=regions")
+    expected = page.report("--functions")
+    rows = page.rows("functions")
+    checks.that([(row["Function"], row["Trips"]) for row in rows] == [("keep", "2,000")],
+                f"{rows}, the report: {expected}")
+    hidden = page.chromium.js("""
+        return ["functions", "pools", "plugins"].map(
+            (kind) => document.querySelector(`.panel-${kind}`).hidden);""")
+    checks.that(hidden == [False, True, True], f"hidden: {hidden}")
+
+
 def call_paths_are_whole_when_they_are_wanted(checks, page):
     page.open("page=peak")
     short = [row["Allocated at"] for row in page.rows("peak")]
@@ -171,6 +183,7 @@ TESTS = {
     "lists": [
         findings_are_those_of_the_report, leaks_are_those_of_the_report_and_lead_to_the_site,
         a_shared_line_shows_which_bytes_each_thread_wrote,
+        functions_stand_below_regions_and_a_list_without_rows_is_hidden,
         call_paths_are_whole_when_they_are_wanted, two_traces_of_one_program_stay_two_runs,
         pages_follow_the_selected_time_or_say_that_they_do_not
     ],
@@ -182,7 +195,7 @@ def main():
     memsight, victim, tests = sys.argv[1:]
     if tests == "axe" and not AXE.exists():
         whole.skip(f"no axe-core at {AXE}: scripts/setup --all installs it")
-    recording = whole.Recording(memsight, [victim])
+    recording = whole.Recording(memsight, [victim], ["--function-include", "^keep$"])
     with browser.Served(memsight, recording.path) as served, browser.Browser() as chromium:
         browser.run_tests(TESTS[tests], Page(memsight, victim, recording, served, chromium))
 

@@ -49,6 +49,8 @@ import { runNames } from "memsight/run-name";
 import { changed, createState, numberOf, printState } from "memsight/state";
 
 const list = (kind, title, help) => ({ module: "report", kind, title, help });
+/** A list of what few programs have: not shown where it has no rows. */
+const rareList = (...of) => ({ ...list(...of), isRare: true });
 
 const LEAKS_HELP = "Call stacks with blocks that were not freed, as memsight report --leaks has "
 	+ "them. What libraries keep until the end by design is left out.";
@@ -66,6 +68,11 @@ const PEAK_HELP = "Who held the live bytes at the moment when the run had most o
 const RESIDENT_HELP = "What resident memory is made of, at the moment with most of it: blocks, "
 	+ "what the allocator keeps, files, mappings, stacks and memsight itself.";
 const REGIONS_HELP = "Parts of the run that the program named by memsight.h, by what they lie in.";
+const FUNCTIONS_HELP = "Functions whose calls were recorded (--function-include), the one with "
+	+ "most time of its own first.";
+const POOLS_HELP = "Pools of allocators of the program's own (--alloc-function, --allocators, "
+	+ "memsight_block), most bytes first.";
+const PLUGINS_HELP = "What components of plug-ins counted in functions and regions (--load).";
 
 /**
  * One line per page. A panel is a module, imported as memsight/NAME, or a list of
@@ -92,7 +99,9 @@ const PAGES = [
 	{ id: "resident", title: "Resident", panels: ["overview", list("resident",
 		"Resident memory", RESIDENT_HELP)], next: ["resident", "mappings"] },
 	{ id: "regions", title: "Regions", panels: ["overview", list("regions", "Regions",
-		REGIONS_HELP)], next: ["regions"] },
+		REGIONS_HELP), rareList("functions", "Functions", FUNCTIONS_HELP),
+	rareList("pools", "Pools", POOLS_HELP), rareList("plugins", "Plug-ins", PLUGINS_HELP)],
+	next: ["regions", "functions", "pools", "plugins"] },
 	{ id: "series", title: "Series", panels: ["series"] },
 	{ id: "diff", title: "Diff", panels: ["diff"] },
 	{ id: "run", title: "Run", panels: ["overview", "run"] },

@@ -88,11 +88,13 @@ function spanText(app, isPart) {
 }
 
 /**
- * @param {Object} list  { kind, title, help }
+ * @param {Object} list  { kind, title, help, isRare: is it hidden where it has no rows }
  */
 export function create(root, app, list) {
 	const pane = createPane(root, list.title, list.help, () => load());
 	let asked = "";
+
+	root.hidden = list.isRare === true;
 
 	function request() {
 		return { run: app.runId, kind: list.kind, ...app.names(), ...app.part() };
@@ -109,6 +111,7 @@ export function create(root, app, list) {
 	function draw(answer) {
 		const { n_all: nAll, foot } = answer;
 		const rows = answer.rows.map((values) => ({ values }));
+		root.hidden = list.isRare === true && rows.length === 0;
 		pane.foot.replaceChildren(...[spanText(app, answer.is_part === 1)].filter(Boolean)
 			.map((text) => h("p", {}, text)));
 		if (rows.length === 0) {
