@@ -102,7 +102,7 @@ void ta_allocator_wait(const struct ta_hook *hook, const struct ta_function *fun
 		.old = argument_or_none(slot, rule->old),
 		.out = argument_or_none(
 			slot, (uint8_t)((rule->pointer | rule->create) & ~PLAN_PLACE_RESULT)),
-		.begin_ticks = ta_ticks_begin(),
+		.begin_ticks = rule->old ? ta_ticks_begin() : 0,
 	};
 	ta_compiler_barrier();
 	thread->n_calls++;
@@ -149,16 +149,13 @@ bool ta_allocator_enter(const struct ta_hook *hook, const struct ta_function *fu
 
 /* ---- Leaving ---- */
 
-static bool take_call(struct ta_thread *thread, uintptr_t slot, struct ta_alloc_call *ret_call)
+/* The call whose return address lies at the slot, which is over; NULL: it was never seen. */
+static struct ta_alloc_call *find_call(struct ta_thread *thread, uintptr_t slot)
 {
-	for (uint32_t i = thread ? thread->n_calls : 0; i-- > 0;) {
-		if (thread->calls[i].slot != slot)
-			continue;
-		*ret_call = thread->calls[i];
-		thread->n_calls = i;
-		return true;
-	}
-	return false;
+	for (uint32_t i = thread ? thread->n_calls : 0; i-- > 0;)
+		if (thread->calls[i].slot == slot)
+			return &thread->calls[i];
+	return NULL;
 }
 
 /* What a function hands out where it returns 0, or its result. */
@@ -169,8 +166,12 @@ static uint64_t handed_out(const struct ta_alloc_call *call, uint8_t place, uint
 	return call->out && (int32_t)result == 0 ? *(const uintptr_t *)call->out : 0;
 }
 
-static void note_results(struct ta_hook *hook, const struct ta_function *function,
-			 const struct ta_alloc_call *call, uint64_t result)
+/*
+ * A call makes a block or a pool. False: the block's stack was not met before, and is_quick;
+ * nothing is recorded then.
+ */
+static bool note_results(struct ta_hook *hook, const struct ta_function *function,
+			 const struct ta_alloc_call *call, uint64_t result, bool is_quick)
 {
 	const uintptr_t *frame = (const uintptr_t *)call->slot - 1;
 	uint64_t pool = handed_out(call, function->rule->create, result);
@@ -186,53 +187,72 @@ static void note_results(struct ta_hook *hook, const struct ta_function *functio
 	if (pool)
 		note_end(hook, TRACE_CALL_POOL_RESET, pool, function->name_id);
 	if (block.address && block.size) {
-		ta_hook_stack(hook, frame);
+		if (!is_quick)
+			ta_hook_stack(hook, frame);
+		else if (hook->bits || !ta_hook_recall(hook, frame))
+			return false;
 		ta_note_block(hook, &block);
 	} else if (call->old && !call->size) {
 		note_end(hook, TRACE_CALL_BLOCK_END, call->old, 0);
 	}
+	return true;
 }
 
-static void finish_call(const struct ta_function *function, const struct ta_alloc_call *call,
-			uint64_t result)
+static bool finish_call(const struct ta_function *function, const struct ta_alloc_call *call,
+			uint64_t result, bool is_quick)
 {
 	const uintptr_t *frame = (const uintptr_t *)call->slot - 1;
+	bool is_done = true;
 	struct ta_hook hook;
 
 	if (ta_hook_enter(&hook, frame, RING_EVENTS_HEAP)) {
-		note_results(&hook, function, call, result);
+		is_done = note_results(&hook, function, call, result, is_quick);
 		ta_hook_leave(&hook);
-		return;
+		return is_done;
 	}
+	if (is_quick)
+		return false;
 	/* In a pause nothing is born, and all ends are recorded. */
 	if (!call->old || !handed_out(call, function->rule->pointer, result) ||
 	    !ta_hook_enter_kept(&hook, frame, RING_EVENTS_HEAP))
-		return;
+		return true;
 	note_end(&hook, TRACE_CALL_BLOCK_END, call->old, 0);
 	ta_hook_leave(&hook);
+	return true;
 }
 
 /*
  * While the stack is walked the words at the slot are those of a frame: the caller's rbp, and where
  * it goes on. The hook begins and ends within, for it goes by the second.
  */
-void ta_allocator_leave(uintptr_t *slot)
+bool ta_allocator_leave(uintptr_t *slot, bool is_quick)
 {
 	const struct ta_thunk_data *data = ta_thunk_data_of(*slot);
 	uintptr_t thunk = slot[0], result = slot[KEPT_RESULT];
+	struct ta_thread *thread = ta_tls.thread;
+	struct ta_alloc_call *found = find_call(thread, (uintptr_t)slot);
 	struct ta_alloc_call call;
+	bool is_done;
 
-	if (!take_call(ta_tls.thread, (uintptr_t)slot, &call)) {
+	if (!found) {
 		atomic_fetch_add_explicit(&ta_image.process->n_calls_unseen, 1,
 					  memory_order_relaxed);
-		return;
+		return true;
 	}
+	call = *found;
+	thread->n_calls = (uint32_t)(found - thread->calls);
 	slot[0] = data->to;
 	slot[KEPT_RESULT] = slot[KEPT_FRAME];
 	ta_compiler_barrier();
-	finish_call(data->function, &call, result);
+	is_done = finish_call(data->function, &call, result, is_quick);
 	ta_compiler_barrier();
 	slot[KEPT_RESULT] = result;
 	slot[0] = thunk;
+	if (ta_unlikely(!is_done)) {
+		*found = call; /* a signal handler may have used its place */
+		ta_compiler_barrier();
+		thread->n_calls = (uint32_t)(found - thread->calls) + 1;
+	}
+	return is_done;
 }
 #endif

@@ -25,6 +25,7 @@ void ta_allocator_wait(const struct ta_hook *hook, const struct ta_function *fun
 
 /*
  * It is left: slot holds an address within the thunk, and words before it are as the stub has kept
- * the registers. All of them are as before afterwards. No hook runs.
+ * the registers. All of them are as before afterwards. No hook runs. is_quick: only if all that is
+ * needed is known, so that the C library is not called; else nothing is done: false.
  */
-void ta_allocator_leave(uintptr_t *slot);
+bool ta_allocator_leave(uintptr_t *slot, bool is_quick);

@@ -282,17 +282,10 @@ static ta_always_inline void enter(struct ta_function *function, uintptr_t *slot
 	*slot = to;
 }
 
-static ta_always_inline void leave(uintptr_t *slot)
+static ta_always_inline void leave(const struct ta_function *function, uintptr_t *slot)
 {
 	struct ta_hook hook;
 
-	const struct ta_function *function = ta_thunk_data_of(*slot)->function;
-
-	if (ta_unlikely(function->rule != NULL)) {
-		if (is_allocator(function))
-			ta_allocator_leave(slot);
-		return;
-	}
 	if (!ta_hook_enter_kept(&hook, slot - 1, RING_EVENTS_REGIONS))
 		return;
 	write_call(&hook, TRACE_CALL_FUNCTION_LEAVE, (uintptr_t)slot, function->name_id);
@@ -383,10 +376,14 @@ static __attribute__((noinline)) void enter_slow(struct ta_function *function, u
 
 static __attribute__((noinline)) void leave_slow(uintptr_t *slot)
 {
+	const struct ta_function *function = ta_thunk_data_of(*slot)->function;
 	struct vector_state state;
 
 	save(&state);
-	leave(slot);
+	if (is_allocator(function))
+		ta_allocator_leave(slot, false);
+	else if (!function->rule)
+		leave(function, slot);
 	restore(&state);
 }
 
@@ -404,10 +401,17 @@ void ta_function_leave(uintptr_t *slot)
 {
 	uint32_t state = atomic_load_explicit(&ta_state.word, memory_order_relaxed);
 
-	if (is_quick(state) && !ta_thunk_data_of(*slot)->function->rule)
-		leave(slot);
-	else if (state != TA_OFF)
+	const struct ta_function *function = ta_thunk_data_of(*slot)->function;
+
+	if (ta_unlikely(!is_quick(state))) {
+		if (state != TA_OFF)
+			leave_slow(slot);
+	} else if (ta_likely(!function->rule)) {
+		leave(function, slot);
+	} else if (state != ta_tls.seen || !is_allocator(function) ||
+		   !ta_allocator_leave(slot, true)) {
 		leave_slow(slot);
+	}
 }
 
 void ta_function_measure(void)
@@ -424,7 +428,7 @@ void ta_function_end_tail(uintptr_t *slot)
 {
 	if (ta_likely(!ta_thunk_is(*slot)) || is_allocator(ta_thunk_data_of(*slot)->function))
 		return;
-	leave(slot);
+	leave(ta_thunk_data_of(*slot)->function, slot);
 	*slot = ta_thunk_data_of(*slot)->to;
 }
 

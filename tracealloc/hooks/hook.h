@@ -109,6 +109,16 @@ static ta_always_inline void ta_hook_stack(struct ta_hook *hook, const uintptr_t
 	}
 }
 
+/* The same of an outermost hook, where the stack was met before; else nothing is done: false. */
+static ta_always_inline bool ta_hook_recall(struct ta_hook *hook, const uintptr_t *frame)
+{
+	if (ta_unlikely(!ta_stack_recall(hook->thread, frame, &hook->stack_id)))
+		return false;
+	ta_compiler_barrier();
+	ta_tls.guard = ta_frame_place(frame) | TA_GUARD_STACK;
+	return true;
+}
+
 /* The head of a record of this hook. */
 static ta_always_inline uint64_t ta_hook_head(const struct ta_hook *hook, enum trace_op op,
 					      enum trace_call call, uint32_t n_slots)

@@ -272,3 +272,14 @@ uint32_t ta_stack_capture(struct ta_thread *thread, const uintptr_t *frame)
 		return 0;
 	return capture_chain(thread, frame);
 }
+
+bool ta_stack_recall(struct ta_thread *thread, const uintptr_t *frame, uint32_t *ret_id)
+{
+	if (ta_likely(ta_image.stacks == RING_STACKS_DWARF))
+		*ret_id = ta_unwind_recall(thread, frame);
+	else if (ta_image.stacks == RING_STACKS_NONE)
+		*ret_id = 0;
+	else
+		*ret_id = is_last(thread->last, frame) ? thread->last->id : 0;
+	return *ret_id || ta_image.stacks == RING_STACKS_NONE;
+}

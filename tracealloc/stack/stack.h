@@ -17,6 +17,12 @@
 uint32_t ta_stack_capture(struct ta_thread *thread, const uintptr_t *frame);
 
 /*
+ * The same if all of the stack was met before: nothing is written or worked out, and the C library
+ * is not called. False: ask ta_stack_capture().
+ */
+bool ta_stack_recall(struct ta_thread *thread, const uintptr_t *frame, uint32_t *ret_id);
+
+/*
  * The id of the stack with this hash, whose innermost return address is pc; 0: not known. The
  * hash is that of stack-hash.h.
  */

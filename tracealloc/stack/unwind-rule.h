@@ -145,20 +145,26 @@ static inline uint64_t ta_rule_find_second(uint32_t n_sets, uintptr_t pc)
 				    memory_order_relaxed);
 }
 
-/* The rule of a return address, as a word; offsets in words. Signal safe, lock-free. */
-static inline uint64_t ta_rule_find(uintptr_t pc)
+/* The rule of a return address, if the table has it. Signal safe, lock-free. */
+static inline bool ta_rule_recall(uintptr_t pc, uint64_t *ret_rule)
 {
 	uint32_t n_sets = ta_rule_n_sets();
 	uint64_t rule = ta_rule_find_first(n_sets, pc);
 
 	if (ta_unlikely(!ta_rule_is_address(pc)))
-		return ta_rule_find_slow(pc);
-	if (ta_likely(ta_rule_is_of(rule, pc)))
-		return rule;
-	rule = ta_rule_find_second(n_sets, pc);
-	if (ta_likely(ta_rule_is_of(rule, pc)))
-		return rule;
-	return ta_rule_find_slow(pc);
+		return false;
+	if (ta_unlikely(!ta_rule_is_of(rule, pc)))
+		rule = ta_rule_find_second(n_sets, pc);
+	*ret_rule = rule;
+	return ta_likely(ta_rule_is_of(rule, pc));
+}
+
+/* The rule of a return address, as a word; offsets in words. Signal safe, lock-free. */
+static inline uint64_t ta_rule_find(uintptr_t pc)
+{
+	uint64_t rule;
+
+	return ta_rule_recall(pc, &rule) ? rule : ta_rule_find_slow(pc);
 }
 
 /*

@@ -26,6 +26,8 @@ struct ta_walk {
 	uintptr_t limit; /* the stack can be read from the hook's frame up to here */
 	bool is_own; /* on the thread's own stack */
 	bool has_rbp; /* rbp is known */
+	bool is_quick; /* nothing may be worked out: what is not known yet makes it fail */
+	bool has_failed;
 	bool is_exact; /* the frame was interrupted: pc - 1 is its next instruction */
 	const long long *saved; /* registers of that frame, as in gregset_t; only while is_exact */
 	uint32_t n_fresh;

@@ -103,6 +103,19 @@ walk_usual(struct ta_walk *walk, struct ta_unwind_fresh *fresh, struct ta_regist
 	*registers = (struct ta_registers){ rsp - WORD, pc, rsp, rbp };
 }
 
+/* The rule that the walk goes on by. False: it would have to be worked out, and may not be. */
+static bool find_rule(struct ta_walk *walk, uintptr_t pc, uint64_t *ret_rule)
+{
+	if (ta_likely(!walk->is_quick)) {
+		*ret_rule = ta_rule_find(pc);
+		return true;
+	}
+	walk->has_failed =
+		!ta_rule_recall(pc, ret_rule) || (ta_rule_kind(*ret_rule) > TA_RULE_DEREF &&
+						  ta_rule_kind(*ret_rule) != TA_RULE_OUTERMOST);
+	return !walk->has_failed;
+}
+
 /* Collect the frames that are not known, from the hook's caller outwards. */
 static void walk_out(struct ta_walk *walk, struct ta_unwind *unwind, const uintptr_t *frame)
 {
@@ -128,7 +141,10 @@ static void walk_out(struct ta_walk *walk, struct ta_unwind *unwind, const uintp
 			walk->n_known = 0;
 			break;
 		}
-		rule = ta_rule_find(registers.pc);
+		if (!find_rule(walk, registers.pc, &rule)) {
+			walk->n_known = 0;
+			break;
+		}
 		note_fresh(&unwind->fresh[walk->n_fresh], &registers, rule);
 		walk->hash_sum += ta_hash_term(registers.pc, walk->n_fresh);
 		walk->n_fresh++;
@@ -209,7 +225,7 @@ static uint32_t take(struct ta_thread *thread, const struct ta_walk *walk, uintp
 	uint64_t hash = ta_hash_join(walk->hash_sum, outer_hash(unwind, walk), walk->n_fresh);
 	uint32_t id = ta_stack_find(thread, hash, pc);
 
-	if (!id)
+	if (!id && !walk->is_quick)
 		id = name_walk(thread, walk);
 	/* The second time in a row, all is kept: the third one will compare words only. */
 	if (id && walk->n_fresh == 0)
@@ -218,10 +234,15 @@ static uint32_t take(struct ta_thread *thread, const struct ta_walk *walk, uintp
 }
 
 static __attribute__((noinline)) uint32_t capture_new(struct ta_thread *thread,
-						      const uintptr_t *frame)
+						      const uintptr_t *frame, bool is_quick)
 {
 	struct ta_unwind *unwind = &thread->unwind;
-	struct ta_walk walk = { .thread = thread, .has_rbp = true, .known_slot = UINTPTR_MAX };
+	struct ta_walk walk = {
+		.thread = thread,
+		.has_rbp = true,
+		.is_quick = is_quick,
+		.known_slot = UINTPTR_MAX,
+	};
 
 	unwind->top_slot = 0;
 	ta_walk_enter(&walk, (uintptr_t)frame);
@@ -231,6 +252,8 @@ static __attribute__((noinline)) uint32_t capture_new(struct ta_thread *thread,
 	ta_compiler_barrier();
 	walk_out(&walk, unwind, frame);
 	unwind->n = walk.n_known;
+	if (ta_unlikely(walk.has_failed))
+		return 0;
 	unwind->n_ahead = walk.n_dropped		       ? FEW_AHEAD
 			  : unwind->n_ahead < TA_UNWIND_FRAMES ? 2 * unwind->n_ahead
 							       : unwind->n_ahead;
@@ -262,6 +285,14 @@ uint32_t ta_unwind_capture(struct ta_thread *thread, const uintptr_t *frame)
 {
 	if (ta_likely(is_last(&thread->unwind, frame)))
 		return thread->unwind.top_id;
-	thread->stack_id = capture_new(thread, frame);
+	thread->stack_id = capture_new(thread, frame, false);
+	return thread->stack_id;
+}
+
+uint32_t ta_unwind_recall(struct ta_thread *thread, const uintptr_t *frame)
+{
+	if (ta_likely(is_last(&thread->unwind, frame)))
+		return thread->unwind.top_id;
+	thread->stack_id = capture_new(thread, frame, true);
 	return thread->stack_id;
 }
