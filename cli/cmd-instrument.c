@@ -75,8 +75,14 @@ static uint32_t put_options(struct note_bytes *note, const struct option_set *op
 		if (value->origin != OPTION_FROM_LINE || value->of_preset ||
 		    !option_is_of(row->id, COMMAND_RECORD) || id == OPTION_FORCE)
 			continue;
-		for (size_t i = 0; i < options->lists[id].n; i++)
-			n += put_word(note, row->name, options->lists[id].texts[i]);
+		for (size_t i = 0; i < options->lists[id].n; i++) {
+			const char *text = options->lists[id].texts[i];
+			/* It is started in other folders than this one. */
+			auto_free char *path =
+				id == OPTION_FUNCTION_LIST ? realpath(text, NULL) : NULL;
+
+			n += put_word(note, row->name, path ? path : text);
+		}
 		if (row->type != OPTION_TEXTS)
 			n += put_word(note, row->name, value->text);
 	}
@@ -285,9 +291,6 @@ static int check_options(const struct option_set *options)
 		return cmd_usage("instrument: where to? -o COPY");
 	if (functions_check(options, &has_functions) != CMD_DONE)
 		return CMD_USAGE;
-	if (has_functions)
-		return cmd_usage("instrument: functions and probes are chosen by `memsight record' "
-				 "only (docs/functions.md)");
 	if (run_check(&run, message, sizeof(message)) < 0)
 		return cmd_usage("instrument: %s", message);
 	return CMD_DONE;

@@ -478,39 +478,6 @@ static int refuse_too_late(const struct option_set *options)
 	return 0;
 }
 
-/* What functions are chosen, and how long that is kept. */
-struct chosen {
-	struct found_functions found;
-	struct functions_plan plan;
-	struct run_functions functions;
-};
-
-static void finish_chosen(struct chosen *chosen)
-{
-	functions_plan_finish(&chosen->plan);
-	functions_finish(&chosen->found);
-}
-#define auto_chosen __attribute__((cleanup(finish_chosen)))
-
-/* CMD_DONE: *ret_functions is what a run wants of them, NULL without any. */
-static int choose(const struct option_set *options, const struct functions_of *of,
-		  struct chosen *chosen, const struct run_functions **ret_functions)
-{
-	bool is_chosen;
-	int r = functions_check(options, &is_chosen);
-
-	if (r != CMD_DONE || !is_chosen)
-		return r;
-	r = functions_choose(options, of, &chosen->found, &chosen->plan);
-	if (r != CMD_DONE)
-		return r;
-	chosen->functions =
-		(struct run_functions){ chosen->plan.fd, chosen->plan.n_bytes, chosen->plan.names,
-					chosen->plan.n, option_flag(options, OPTION_TRIPS_ONLY) };
-	*ret_functions = &chosen->functions;
-	return CMD_DONE;
-}
-
 /* text says which processes, command[0] what each should run (NULL: any). The exit status. */
 static int attach_to(const char *text, char **command, const struct option_set *options)
 {
@@ -519,7 +486,7 @@ static int attach_to(const char *text, char **command, const struct option_set *
 	struct attach_wish wish = { .text = text, .rank = -1, .command = command[0] };
 	char message[ATTACH_MESSAGE_BYTES];
 	auto_free pid_t *pids = NULL;
-	auto_chosen struct chosen chosen = { 0 };
+	auto_functions_chosen struct functions_chosen chosen = { 0 };
 	int r;
 
 	/* What a process can be given only before it starts. */
@@ -535,8 +502,8 @@ static int attach_to(const char *text, char **command, const struct option_set *
 	if (attach_find(&wish, &pids, &run.n_attach, message) < 0)
 		return cmd_fail("%s", message);
 	run.attach_pids = pids;
-	r = choose(options, &(struct functions_of){ text, pids, run.n_attach }, &chosen,
-		   &run.functions);
+	r = functions_choose(options, &(struct functions_of){ text, pids, run.n_attach }, false,
+			     &chosen, &run.functions);
 	if (r != CMD_DONE)
 		return r;
 	return record_run(&run, options, &none);
@@ -547,7 +514,7 @@ int cmd_record(const struct option_set *given)
 	auto_heimdallr struct heimdallr heimdallr = { .n = 0 };
 	struct option_set all = *given;
 	int r = heimdallr_read(&all, &heimdallr);
-	auto_chosen struct chosen chosen = { 0 };
+	auto_functions_chosen struct functions_chosen chosen = { 0 };
 	struct run_options run;
 
 	if (r < 0)
@@ -564,10 +531,10 @@ int cmd_record(const struct option_set *given)
 	run = record_options_of(&all);
 	if (read_time(&all, OPTION_PROGRESS, &run.progress_ns) != CMD_DONE)
 		return CMD_USAGE;
-	r = choose(&all, &(struct functions_of){ .name = all.operands[0] }, &chosen,
-		   &run.functions);
+	r = functions_choose(&all, &(struct functions_of){ .name = all.operands[0] }, false,
+			     &chosen, &run.functions);
 	if (r != CMD_DONE)
-		return r;
+		return copy_run_unrecorded(&all, r);
 	return record_run(&run, &all, &heimdallr);
 }
 

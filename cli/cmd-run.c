@@ -10,6 +10,7 @@
 
 #include "cli/cmd.h"
 #include "cli/database.h"
+#include "cli/functions-table.h"
 #include "cli/options/record-options.h"
 #include "cli/series-text.h"
 #include "common/cleanup.h"
@@ -21,7 +22,9 @@
 #include "series/execute.h"
 
 /* What the series says itself, of each run. */
-static const char *const own[] = { "output", "dir", "force", "report-on-exit", "quiet", "help" };
+static const char *const own[] = {
+	"output", "dir", "force", "report-on-exit", "quiet", "help", "functions-dry-run", "format"
+};
 
 /*
  * Begin a set of `record` with its defaults and variables, without a command. 0 or a negative
@@ -35,16 +38,13 @@ static int series_modes_begin(struct option_set *set)
 	return option_parse(COMMAND_RECORD, 1, words, set);
 }
 
-/* What chooses functions and probes is for one recording. */
-static bool is_of_functions(const char *key)
+/* A list's file is named from where the series is started; its runs have folders of their own. */
+static int assign(struct option_set *set, const char *key, const char *value)
 {
-	for (int id = 0; id < OPTION_COUNT; id++) {
-		const struct option_row *row = option_row((enum option_id)id);
+	bool is_list = strcmp(key, option_row(OPTION_FUNCTION_LIST)->name) == 0;
+	auto_free char *path = is_list ? realpath(value, NULL) : NULL;
 
-		if (option_is_of(row->id, COMMAND_RECORD) && strcmp(row->name, key) == 0)
-			return strcmp(row->group, "Functions") == 0;
-	}
-	return false;
+	return option_assign(set, key, path ? path : value, OPTION_FROM_FILE);
 }
 
 /* A series_option_check. user is a struct option_set of `record` that may be scribbled in. */
@@ -60,12 +60,7 @@ static int series_modes_check(void *user, const char *key, const char *value, ch
 			return -EINVAL;
 		}
 	}
-	r = option_assign(scratch, key, value, OPTION_FROM_FILE);
-	if (r == 0 && is_of_functions(key)) {
-		snprintf(message, SERIES_MESSAGE_BYTES,
-			 "'%s' goes with memsight record, not with a mode", key);
-		return -EINVAL;
-	}
+	r = assign(scratch, key, value);
 	if (r == -EINVAL)
 		snprintf(message, SERIES_MESSAGE_BYTES, "%s", scratch->message);
 	return r;
@@ -76,8 +71,7 @@ static int fill(struct series_mode_set *set, const struct series_mode *mode, boo
 	int r = series_modes_begin(&set->options);
 
 	for (size_t i = 0; i < mode->n_settings && r == 0; i++)
-		r = option_assign(&set->options, mode->settings[i].key, mode->settings[i].value,
-				  OPTION_FROM_FILE);
+		r = assign(&set->options, mode->settings[i].key, mode->settings[i].value);
 	if (r == 0)
 		r = option_take_preset(&set->options);
 	return r == 0 && !is_compat ? heimdallr_read(&set->options, &set->heimdallr) : r;
@@ -130,6 +124,8 @@ static int cmd_run_fail(const struct cmd_series *run, int err)
 {
 	const char *message = run->message[0] ? run->message : strerror(-err);
 
+	if (err == -ECANCELED)
+		return CMD_USAGE; /* it was said */
 	return err == -EINVAL || err == -ENOENT ? cmd_usage("run: %s", message)
 						: cmd_fail("run: %s", message);
 }
@@ -264,6 +260,30 @@ static int check_mode(struct cmd_series *run, size_t i)
 	return err;
 }
 
+static int choose_of(const struct cmd_series *run, size_t mode, const char *program,
+		     struct functions_chosen *chosen, const struct run_functions **ret_functions)
+{
+	const struct functions_of of = { .name = program };
+
+	*ret_functions = NULL;
+	if (run->series->modes[mode].is_dry)
+		return 0;
+	/* It says itself what is wrong. */
+	return functions_choose(&run->modes.sets[mode].options, &of, true, chosen, ret_functions) ==
+			       CMD_DONE
+		       ? 0
+		       : -ECANCELED;
+}
+
+/* For a run, and until its process ends. */
+static int choose_functions(void *user, size_t mode, struct run_options *options)
+{
+	static struct functions_chosen chosen;
+
+	return choose_of(user, mode, options->command[0], &chosen, &options->functions);
+}
+
+/* Also what the modes choose of it. */
 static int check_program(struct cmd_series *run, const struct series_program *program)
 {
 	char path[PATH_MAX], name[PATH_MAX];
@@ -279,8 +299,14 @@ static int check_program(struct cmd_series *run, const struct series_program *pr
 											   : "",
 		 command);
 	err = run_command_find(name, path);
-	if (err == 0)
-		return 0;
+	for (size_t i = 0; err == 0 && i < run->series->n_modes; i++) {
+		auto_functions_chosen struct functions_chosen chosen = { 0 };
+		const struct run_functions *unused;
+
+		err = choose_of(run, i, path, &chosen, &unused);
+	}
+	if (err == 0 || err == -ECANCELED)
+		return err;
 	run_command_explain(name, err, why, sizeof(why));
 	snprintf(run->message, sizeof(run->message), "program %.100s: cannot run '%.140s': %.200s",
 		 program->name, name, why);
@@ -295,7 +321,7 @@ static int check_all(struct cmd_series *run)
 		err = check_mode(run, i);
 	for (size_t i = 0; i < run->plan.n_programs && err == 0; i++)
 		err = check_program(run, &run->plan.programs[i]);
-	return err == -ENOENT || err == 0 ? err : -EINVAL;
+	return err == -ENOENT || err == -ECANCELED || err == 0 ? err : -EINVAL;
 }
 
 /* ---- Carrying it out ---- */
@@ -367,6 +393,8 @@ static int execute(struct cmd_series *run)
 		.plan = &run->plan,
 		.folder = &run->folder,
 		.modes = run->modes.options,
+		.prepare = choose_functions,
+		.user = run,
 		.fail_fast = option_flag(run->options, OPTION_FAIL_FAST),
 		.retry = option_flag(run->options, OPTION_RETRY),
 		.only = option_texts(run->options, OPTION_ONLY),

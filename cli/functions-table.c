@@ -586,8 +586,14 @@ int functions_dry_run(const struct option_set *options)
 	return r;
 }
 
-int functions_choose(const struct option_set *options, const struct functions_of *of,
-		     struct found_functions *found, struct functions_plan *plan)
+void functions_chosen_finish(struct functions_chosen *chosen)
+{
+	functions_plan_finish(&chosen->plan);
+	functions_finish(&chosen->found);
+}
+
+static int plan_chosen(const struct option_set *options, const struct functions_of *of,
+		       bool is_quiet, struct found_functions *found, struct functions_plan *plan)
 {
 	auto_loaded_files struct loaded_files files = { 0 };
 	int r = find(options, of, &files, found, NULL);
@@ -606,9 +612,33 @@ int functions_choose(const struct option_set *options, const struct functions_of
 		return cmd_fail("none of the %zu %s chosen can be instrumented: %s "
 				"(--functions-dry-run lists why)",
 				found->n, what, function_why_text(found->items[0].code.why));
-	if (!option_flag(options, OPTION_QUIET) && plan->n < found->n)
+	if (!is_quiet && plan->n < found->n)
 		cmd_warn("%zu of %zu %s chosen cannot be instrumented "
 			 "(--functions-dry-run lists why)",
 			 found->n - plan->n, found->n, what);
+	return CMD_DONE;
+}
+
+int functions_choose(const struct option_set *options, const struct functions_of *of, bool is_quiet,
+		     struct functions_chosen *chosen, const struct run_functions **ret_functions)
+{
+	bool is_chosen;
+	int r = functions_check(options, &is_chosen);
+
+	*ret_functions = NULL;
+	if (r != CMD_DONE || !is_chosen)
+		return r;
+	r = plan_chosen(options, of, is_quiet || option_flag(options, OPTION_QUIET), &chosen->found,
+			&chosen->plan);
+	if (r != CMD_DONE)
+		return r;
+	chosen->functions = (struct run_functions){
+		chosen->plan.fd,
+		chosen->plan.n_bytes,
+		chosen->plan.names,
+		chosen->plan.n,
+		option_flag(options, OPTION_TRIPS_ONLY),
+	};
+	*ret_functions = &chosen->functions;
 	return CMD_DONE;
 }

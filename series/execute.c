@@ -197,6 +197,12 @@ static void record(const struct series_execution *execution, FILE *log, struct r
 	fill_options(execution, &options, output, sizeof(output));
 	options.facts = facts;
 	options.n_facts = sizeof(facts) / sizeof(facts[0]);
+	if (execution->prepare &&
+	    execution->prepare(execution->user, execution->item->mode, &options) < 0) {
+		snprintf(report->problem, sizeof(report->problem),
+			 "its functions cannot be chosen: see stderr");
+		return;
+	}
 	run_record(&options, &observer, &summary);
 	report->exit_status = summary.exit_status;
 	report->has_trace = summary.has_trace;

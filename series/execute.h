@@ -9,6 +9,12 @@
 #include "series/plan.h"
 #include "series/results-folder.h"
 
+/*
+ * In the run's own process and folder, before it is recorded: what of a mode's options depends on
+ * the program. 0, or a negative errno that was explained on standard error.
+ */
+typedef int (*series_prepare)(void *user, size_t mode, struct run_options *options);
+
 /* What a run needs besides its plan. */
 struct series_execution {
 	const struct series_plan *plan;
@@ -17,6 +23,8 @@ struct series_execution {
 	const char *path; /* of the run's own folder */
 	/* of the mode; command, output, names and facts are filled in */
 	struct run_options options;
+	series_prepare prepare; /* may be NULL */
+	void *user;
 	size_t position; /* of the run in the plan, from 1 */
 	int64_t timeout_ns;
 };

@@ -180,6 +180,8 @@ static struct series_execution execution_of(const struct running *running, size_
 		.folder = running->request->folder,
 		.path = path,
 		.options = running->request->modes[plan->items[i].mode],
+		.prepare = running->request->prepare,
+		.user = running->request->user,
 		.position = i + 1,
 		.timeout_ns = plan->series->timeout_ns,
 	};
@@ -304,6 +306,7 @@ static int warm_up(struct running *running)
 		struct series_execution execution = execution_of(running, 0, path);
 
 		execution.item = &item;
+		execution.prepare = NULL;
 		execution.options = (struct run_options){ .is_natural = true,
 							  .no_alloc = true,
 							  .source = "none" };

@@ -24,6 +24,8 @@ struct series_request {
 	struct series_folder *folder;
 	/* The options of a mode. */
 	const struct run_options *modes;
+	series_prepare prepare; /* may be NULL */
+	void *user; /* of prepare */
 	bool fail_fast; /* stop at the first run that fails */
 	bool retry; /* do failed runs of earlier calls again */
 	const char *const *only; /* names of the runs to do, NULL behind the last; NULL: all */

@@ -34,13 +34,8 @@ def record(folder, victim, *options):
     return outcome, whole.Database(database)
 
 
-def check_calls(folder, victim, *options):
+def check_counts(name, plain, database):
     """Trips are the calls that the program has counted itself."""
-    plain = whole.Outcome([victim])
-    outcome, database = record(folder, victim, *options)
-    name = f"{os.path.basename(victim)} {options}"
-    for difference in outcome.differs_from(plain):
-        checks.that(False, f"{name}: {difference}")
     expected = counts_of(plain.stdout)
     found = dict(database.ask("SELECT name, sum(n_trips) FROM region_total GROUP BY name"))
     for function, n in expected.items():
@@ -50,7 +45,59 @@ def check_calls(folder, victim, *options):
     check_depth(name, database)
     checks.that(not any(source in ("tracealloc", "functions", "memsight.h")
                         for source, _ in database.losses()), f"{name}: {database.losses()}")
+
+
+def check_calls(folder, victim, *options):
+    plain = whole.Outcome([victim])
+    outcome, database = record(folder, victim, *options)
+    name = f"{os.path.basename(victim)} {options}"
+    for difference in outcome.differs_from(plain):
+        checks.that(False, f"{name}: {difference}")
+    check_counts(name, plain, database)
     return database
+
+
+def check_copy(folder, victim):
+    """A copy has the choice in it; where there is nothing to choose, the program runs."""
+    copy = os.path.join(folder, "copy")
+    names = os.path.join(folder, "names")
+    plain = whole.Outcome([victim])
+    with open(names, "w", encoding="ascii") as file:
+        file.write("f_*\n")
+    whole.run([MEMSIGHT, "instrument", "-q", "-o", copy, "--trace", copy + ".mst",
+               "--function-list", os.path.basename(names), "--", victim], cwd=folder)
+    outcome = whole.Outcome([copy])
+    for difference in outcome.differs_from(plain):
+        checks.that(False, f"a copy: {difference}")
+    whole.run([MEMSIGHT, "analyze", copy + ".mst"])
+    check_counts("a copy", plain, whole.Database(copy + ".mst.db"))
+    with open(names, "w", encoding="ascii") as file:
+        file.write("nothing_of_it\n")
+    os.unlink(copy + ".mst")
+    outcome = whole.Outcome([copy])
+    checks.that(not outcome.differs_from(plain) and "runs unrecorded" in outcome.messages,
+                f"a copy without functions: {outcome.messages}")
+
+
+def check_series(folder, victim):
+    """Modes of a series choose, each of the programs that it runs; a wrong choice ends it first."""
+    config = os.path.join(folder, "series.ini")
+
+    def run_series(*settings):
+        with open(config, "w", encoding="ascii") as file:
+            file.write("\n".join(["[series]", "output = results", "repetitions = 1",
+                                  "[workload calls]", "command = " + victim, "[mode chosen]",
+                                  *settings, ""]))
+        return whole.Outcome([MEMSIGHT, "run", "-q", config], cwd=folder)
+
+    wrong = run_series("function-include = f_(")
+    checks.that(wrong.status != 0, f"a wrong expression: {wrong.status} {wrong.messages}")
+    wrong = run_series("trips-only = yes")
+    checks.that(wrong.status == 2 and "--trips-only" in wrong.messages, f"{wrong.messages}")
+    done = run_series("function-include = ^f_")
+    checks.that(done.status == 0, f"a series: {done.messages}")
+    check_counts("a series", whole.Outcome([victim]),
+                 whole.Database(os.path.join(folder, "results", "memsight.db")))
 
 
 def check_flat(folder, name, database):
@@ -119,6 +166,8 @@ def main():
             check_stacks(victim, database)
             check_flat(folder, victim, database)
         check_trips(folder, VICTIMS[-1])
+        check_copy(folder, VICTIMS[-1])
+        check_series(folder, VICTIMS[-1])
         check_calls(folder, VICTIMS[-1], "--stacks", "fp")
         check_calls(folder, VICTIMS[-1], "--stacks", "none")
     checks.end()
