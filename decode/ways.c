@@ -86,6 +86,14 @@ void decode_ways_hit(struct ways_cache *cache, const struct decode_sample *sampl
 		add_hit(cache, sample->ip, caller, sample->process);
 }
 
+uint32_t decode_ways_count(struct ways_cache *cache, const struct decode_sample *sample,
+			   uint64_t address)
+{
+	const struct ways_hit *hit = find_hit(cache, address, 0, sample->process);
+
+	return hit ? hit->n : 0;
+}
+
 void decode_ways_decided(struct ways_cache *cache, const struct decode_sample *sample,
 			 uint64_t branch, bool is_taken)
 {
@@ -284,9 +292,8 @@ static uint32_t count_head(struct search *search, const struct decode_sample *sa
 	for (unsigned i = 0; i < HEAD; i++) {
 		const struct instruction *instruction =
 			search->code->find(search->code->user, sample, address);
-		const struct ways_hit *hit = find_hit(search->cache, address, 0, sample->process);
 
-		n += hit ? hit->n : 0;
+		n += decode_ways_count(search->cache, sample, address);
 		if (!instruction || instruction->bytes == 0 ||
 		    decode_execute_is_flow(instruction->execute))
 			break;
@@ -306,9 +313,7 @@ static double find_tail(struct ways_cache *cache, const struct block_code *code,
 	uint32_t n = 0, n_code = 0;
 
 	while (n_code < HEAD) {
-		const struct ways_hit *hit = find_hit(cache, address, 0, sample->process);
-
-		n += hit ? hit->n : 0;
+		n += decode_ways_count(cache, sample, address);
 		if (n_code++ == line.n_line)
 			break;
 		address -= line.lengths[n_code - 1];
@@ -374,6 +379,22 @@ static void take_both(struct search *search, const struct machine *machine,
 
 /* ---- How often they run ---- */
 
+static bool ends_at(const struct ways_node *node, const struct ways_node *from)
+{
+	return node->branch == from->from && node->sp == from->from_sp;
+}
+
+static void find_next(struct ways_cache *cache)
+{
+	for (unsigned i = 0; i < cache->n_nodes; i++) {
+		struct ways_node *node = &cache->nodes[i];
+
+		node->next = 0;
+		for (unsigned k = 1; k < cache->n_nodes && node->branch; k++)
+			node->next |= (uint32_t)ends_at(node, &cache->nodes[k]) << k;
+	}
+}
+
 /* The nodes from which ip is reached. */
 static uint32_t find_live(const struct ways_cache *cache)
 {
@@ -383,41 +404,27 @@ static uint32_t find_live(const struct ways_cache *cache)
 		before = live;
 		for (unsigned i = 0; i < cache->n_nodes; i++) {
 			const struct ways_node *node = &cache->nodes[i];
-			bool is_live = node->is_back;
 
-			for (unsigned k = 1; k < cache->n_nodes && node->branch; k++)
-				is_live |= live >> k & 1 && cache->nodes[k].from == node->branch &&
-					   cache->nodes[k].from_sp == node->sp;
-			live |= (uint32_t)is_live << i;
+			live |= (uint32_t)(node->is_back || node->next & live) << i;
 		}
 	} while (live != before);
 	return live;
 }
 
-static bool ends_at(const struct ways_node *node, const struct ways_node *from)
-{
-	return node->branch == from->from && node->sp == from->from_sp;
-}
-
 /* The nodes that run behind one until its branch comes again. */
 static uint32_t find_reach(const struct ways_cache *cache, unsigned number)
 {
-	const struct ways_node *begin = &cache->nodes[number];
-	uint32_t reach = 1u << number, before;
+	uint32_t reach = 0, added = 1u << number;
 
-	do {
-		before = reach;
-		for (unsigned i = 0; i < cache->n_nodes; i++) {
-			const struct ways_node *node = &cache->nodes[i];
+	while (added) {
+		const struct ways_node *node = &cache->nodes[__builtin_ctz(added)];
 
-			if (!(reach >> i & 1))
-				continue;
-			reach |= node->is_back;
-			for (unsigned k = 1; k < cache->n_nodes && !ends_at(node, begin); k++)
-				if (node->branch && ends_at(node, &cache->nodes[k]))
-					reach |= 1u << k;
-		}
-	} while (reach != before);
+		reach |= added & -added;
+		added |= node->is_back;
+		if (!(node->next >> number & 1))
+			added |= node->next;
+		added &= ~reach;
+	}
 	return reach;
 }
 
@@ -486,17 +493,14 @@ static double find_decided(struct ways_cache *cache, uint32_t process, unsigned 
 }
 
 /* row[k]: what of node `from` goes on to k, on ways that come back. */
-static void find_next(const struct ways_cache *cache, const double *probability, uint32_t live,
+static void share_out(const struct ways_cache *cache, const double *probability, uint32_t live,
 		      unsigned from, double row[static WAYS_NODES])
 {
-	const struct ways_node *node = &cache->nodes[from];
+	uint32_t next = cache->nodes[from].next & live;
 	double sum = 0;
 
 	for (unsigned k = 0; k < cache->n_nodes; k++) {
-		bool is_next =
-			k > 0 && node->branch && ends_at(node, &cache->nodes[k]) && live >> k & 1;
-
-		row[k] = is_next ? fmax(probability[k], LEAST_PROBABILITY) : 0;
+		row[k] = next >> k & 1 ? fmax(probability[k], LEAST_PROBABILITY) : 0;
 		sum += row[k];
 	}
 	for (unsigned k = 0; k < cache->n_nodes && sum > 0; k++)
@@ -514,7 +518,7 @@ static void solve(struct ways_cache *cache, const double *probability, uint32_t 
 		matrix[i][i] += 1;
 		if (!(live >> i & 1))
 			continue;
-		find_next(cache, probability, live, i, row);
+		share_out(cache, probability, live, i, row);
 		for (unsigned k = 1; k < n; k++)
 			matrix[k][i == 0 ? n : i] += i == 0 ? row[k] : -row[k];
 	}
@@ -604,17 +608,16 @@ static void leave_to_others(struct search *search)
 	}
 }
 
-static double find_frequency(const struct ways_cache *cache, const struct ways_code *code,
-			     unsigned model)
+/* How often each instruction runs: as often as all of its nodes. */
+static void add_frequencies(struct ways_cache *cache)
 {
-	double n = 0;
+	for (unsigned i = 0; i < cache->n_code; i++) {
+		struct ways_code *code = &cache->code[i];
 
-	if (code->is_others)
-		return 0;
-
-	for (unsigned i = 0; i < cache->n_nodes; i++)
-		n += code->nodes >> i & 1 ? cache->nodes[i].n[model] : 0;
-	return n;
+		for (uint32_t nodes = code->is_others ? 0 : code->nodes; nodes; nodes &= nodes - 1)
+			for (unsigned model = 0; model < WAYS_MODELS; model++)
+				code->n[model] += cache->nodes[__builtin_ctz(nodes)].n[model];
+	}
 }
 
 /* An access that surely ran before ip stands for the same one on the ways there. */
@@ -691,8 +694,7 @@ static void weigh(struct ways_cache *cache, const struct decode_sample *sample,
 	for (uint32_t i = 0; i < n; i++)
 		for (unsigned model = 0; model < WAYS_MODELS; model++) {
 			const struct decode_access *access = &window->accesses[i];
-			double times = access->count *
-				       find_frequency(cache, code_at(cache, window, i), model);
+			double times = access->count * code_at(cache, window, i)->n[model];
 			sums[model] += times;
 			groups[model][group_of(sample, access)] += times;
 		}
@@ -702,8 +704,7 @@ static void weigh(struct ways_cache *cache, const struct decode_sample *sample,
 		const struct ways_code *code = code_at(cache, window, i);
 		struct decode_access *access = &window->accesses[i];
 		unsigned group = group_of(sample, access);
-		double a = find_frequency(cache, code, 0) / sums[0];
-		double b = find_frequency(cache, code, 1) / sums[1], told = fmin(a, b);
+		double a = code->n[0] / sums[0], b = code->n[1] / sums[1], told = fmin(a, b);
 
 		if (group != ONE_BY_ONE) {
 			double all_a = groups[0][group] / sums[0],
@@ -762,6 +763,7 @@ void decode_ways_weigh(struct ways_cache *cache, const struct block_code *code,
 	window->n_likely = 0;
 	run_node(&search, machine, 0);
 
+	find_next(cache);
 	uint32_t live = find_live(cache);
 	/* Without vector registers it may have come less far than the window. */
 	if (!(live & 1) || cache->nodes[0].is_back ||
@@ -771,6 +773,7 @@ void decode_ways_weigh(struct ways_cache *cache, const struct block_code *code,
 	}
 	find_frequencies(cache, machine->sample->process, live);
 	leave_to_others(&search);
+	add_frequencies(cache);
 	weigh(cache, machine->sample, window);
 	if (!window->is_expected)
 		window->n_likely = 0;

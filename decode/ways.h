@@ -36,6 +36,7 @@ struct ways_code {
 	uint16_t n_visits; /* by the first of these */
 	uint8_t first;
 	uint32_t n_hits;
+	double n[WAYS_MODELS]; /* how often it runs, for once from ip; 0 of others' */
 };
 
 /* A way from a branch, or from ip, to the next branch. */
@@ -44,6 +45,7 @@ struct ways_node {
 	uint64_t from_sp; /* the stack pointer there */
 	uint64_t branch; /* where it ends; 0: it comes back to ip, or leads elsewhere */
 	uint64_t sp; /* there */
+	uint32_t next; /* bit for each node that begins there */
 	bool is_back;
 	bool is_taken; /* the branch it begins at */
 	double n[WAYS_MODELS]; /* how often it runs, for once from ip */
@@ -65,6 +67,10 @@ struct ways_cache {
 
 /* A sample of time was taken. */
 void decode_ways_hit(struct ways_cache *cache, const struct decode_sample *sample);
+
+/* How many samples were at an instruction of the sample's process so far. */
+uint32_t decode_ways_count(struct ways_cache *cache, const struct decode_sample *sample,
+			   uint64_t address);
 
 /* A branch right behind a sample was decided. */
 void decode_ways_decided(struct ways_cache *cache, const struct decode_sample *sample,

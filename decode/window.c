@@ -412,7 +412,7 @@ static void look_behind(struct decoder *decoder, const struct machine *machine,
 	if (!is_loop || is_open(window->accesses, window->n_accesses))
 		decode_block_behind(&code, sample, window);
 	take_past(&decoder->past, window->behind, window->n_behind);
-	decode_stall_find(&code, sample, window);
+	decode_stall_find(&code, &decoder->ways, sample, window);
 	if (is_loop)
 		take_turn_before(window);
 	else if (window->end == DECODE_END_UNKNOWN_BRANCH && window->estimators & DECODE_BY_WINDOW)

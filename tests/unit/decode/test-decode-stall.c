@@ -27,6 +27,7 @@ PROGRAM(chase_end, "ret\n1: mov rax, [rax]", "add qword ptr [rdi], 1\ndec rdx\nj
 PROGRAM(summed, "ret\n1: inc rdi\nmov rax, [rsi+rdi*8]", "dec rdx\njnz 1b\nsyscall");
 PROGRAM(before, "ret\nmov rcx, [rdi+8]\nadd rdi, 16", "mov eax, ecx\nsyscall");
 PROGRAM(loaded, "ret\nadd rdi, 8\nmov rcx, [rdi+8]", "mov eax, ecx\nsyscall");
+PROGRAM(summing, "ret\nmov rcx, [rdi+8]\nadd rax, rcx", "mov eax, ecx\nsyscall");
 PROGRAM(replaced, "ret\nmov rdi, [rdi+8]", "mov eax, ecx\nsyscall");
 PROGRAM(fused, "ret\ncmp qword ptr [rdi+8], 5\nje 9f", "mov eax, ecx\nsyscall\n9: ud2");
 PROGRAM(not_fused, "ret\nmov rcx, [rdi+8]\nje 9f", "mov eax, ecx\nsyscall\n9: ud2");
@@ -131,6 +132,25 @@ START_TEST(of_a_gather_a_lane_of_the_next_turn_is_told)
 	RUN(gathered);
 	ck_assert_uint_eq(window.n_stalled, 1);
 	ck_assert_int_eq(window.stalled[0].state, DECODE_BASE_ONLY);
+}
+END_TEST
+
+/* As Intel's processors are sampled: hardly ever right behind the load. */
+START_TEST(what_needs_a_load_takes_no_longer_than_it)
+{
+	sample.regs[DECODE_DI] = HEAP;
+	RUN(summing);
+	ck_assert_int_eq(window.stall, DECODE_STALL_CODE);
+	ck_assert_uint_eq(window.stall_ip, sample.ip - 3);
+	for (unsigned i = 0; i < 3; i++)
+		RUN(summing);
+	check_access(HEAP + 8);
+	ck_assert_uint_eq(window.stall_ip, sample.ip - 7);
+	/* Where the load is seen to take its time, the addition has its own. */
+	for (unsigned i = 0; i < 8; i++)
+		run(summing_start, summing_start + (summing_ip - summing_start - 3), summing_end);
+	RUN(summing);
+	ck_assert_int_eq(window.stall, DECODE_STALL_CODE);
 }
 END_TEST
 
@@ -344,6 +364,7 @@ static Suite *make_suite(void)
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, a_loop_waits_for_what_runs_before_ip_next_time);
+	tcase_add_test(tcase, what_needs_a_load_takes_no_longer_than_it);
 	tcase_add_test(tcase, in_a_chase_the_node_before_is_not_known);
 	tcase_add_test(tcase, of_a_gather_a_lane_of_the_next_turn_is_told);
 	tcase_add_test(tcase, in_a_loop_the_operand_is_that_of_this_turn);
