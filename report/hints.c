@@ -124,14 +124,6 @@ static const char *const hints_sql[] = {
 	" (freed): allocators keep their lists there; who did is query 24 of docs/database.md',"
 	" n_samples) FROM kind_share WHERE run_id = :run AND owner_kind = 9 AND n_samples > 0.02 *"
 	" (SELECT sum(n_samples) FROM source WHERE run_id = :run AND measures = 'time')",
-	/* Code without optimisation keeps variables where the kernel's samples have no bytes. */
-	"SELECT printf('%.0f %% of the time is at addresses that are not known, and half or more"
-	" on the stack, as in code without optimisation (-O0): --source signal knows the variables"
-	" there, at up to 250 samples a second', 100 * unknown / n) FROM (SELECT (SELECT"
-	" sum(n_samples) FROM source WHERE run_id = :run AND name = 'clock') AS n, (SELECT"
-	" n_samples FROM kind_share WHERE run_id = :run AND owner_kind = 13) AS unknown, (SELECT"
-	" n_samples FROM kind_share WHERE run_id = :run AND owner_kind = 5) AS stack) WHERE n >="
-	" 100 AND unknown > 0.05 * n AND stack >= 0.5 * n",
 	/* Programs without our library. */
 	"SELECT 'not traced: ' || exe || CASE why_not WHEN 'static' THEN ' (statically linked:"
 	" nothing can be preloaded into it)' WHEN 'setuid' THEN ' (set-user-ID: the loader ignores"

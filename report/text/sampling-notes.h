@@ -15,8 +15,8 @@ int report_sampling_write(FILE *out, sqlite3 *db, int64_t run_id);
 int report_ledger_write(FILE *out, sqlite3 *db, int64_t run_id);
 
 /*
- * Under a report that shows samples: a line for each source that lost some. Nothing is written when
- * nothing was lost. 0 or -EPROTO.
+ * Under a report that shows samples: a line for each source that lost some, and which source knows
+ * more of code without optimisation. Nothing is written when there is neither. 0 or -EPROTO.
  */
 int report_sampling_foot(FILE *out, sqlite3 *db, int64_t run_id);
 

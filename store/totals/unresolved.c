@@ -69,12 +69,14 @@ struct owner_shares *tally_shares_of(const struct tally *tally, const struct own
 	return &tally->sites[tally->site_of_stack[owner->id]].shares;
 }
 
-/* The resolved part's correlation of neighbours stands for all, where it is most of it. */
-static struct share_sum add_imputed(const struct share_design *design,
-				    const struct owner_shares *shares, enum share_of of)
+/*
+ * What is resolved and more. The resolved part's correlation of neighbours stands for all, where it
+ * is most of it.
+ */
+static struct share_sum add_more(const struct share_design *design,
+				 const struct share_sum *resolved, const struct imputed *imputed)
 {
-	const struct imputed *imputed = &shares->imputed[of];
-	struct share_sum sum = shares->of[of];
+	struct share_sum sum = *resolved;
 	double mean = sum.time / design->time;
 	double variance = (sum.time_sq - 2 * mean * sum.time_w) / design->time_sq + mean * mean;
 	bool is_most = sum.time > imputed->time && variance > 0;
@@ -92,7 +94,7 @@ static struct share_sum add_imputed(const struct share_design *design,
 	double whole = sum.time / design->time;
 	double after = (sum.time_sq - 2 * whole * sum.time_w) / design->time_sq + whole * whole;
 	for (unsigned i = 0; i < 2; i++) {
-		double r = is_most ? share_correlation(design, &shares->of[of], i) : 0;
+		double r = is_most ? share_correlation(design, resolved, i) : 0;
 		sum.lag[i] = design->lag[i] * (whole * whole + r * fmax(after, 0));
 	}
 	/*
@@ -103,20 +105,44 @@ static struct share_sum add_imputed(const struct share_design *design,
 	return sum;
 }
 
+/*
+ * What is not resolved is an estimate as well: half of the interval if the owner had `time` of it,
+ * in samples with what else it has as far as their shares allow.
+ */
+static double most_half(const struct share_design *design, const struct share_sum *resolved,
+			const struct imputed *imputed, const struct share_sum *unknown, double time)
+{
+	double part = unknown->time > 0 ? fmin(time / unknown->time, 1) : 0;
+	double sq = part * part * unknown->time_sq;
+	const struct imputed all = {
+		.time = imputed->time + time,
+		.time_sq = imputed->time_sq + sq +
+			   2 * sqrt(sq * fmax(resolved->time_sq + imputed->time_sq, 0)),
+	};
+	struct share_sum sum = add_more(design, resolved, &all);
+
+	return share_half(design, &sum);
+}
+
 struct share_answer share_answer_of(const struct share_design *design,
 				    const struct owner_shares *shares, enum share_of of,
-				    double anybody, double unsampled)
+				    const struct share_doubt *doubt)
 {
 	const struct imputed *imputed = &shares->imputed[of];
 	bool has_imputed = imputed->time != 0 || imputed->most != 0;
-	struct share_sum sum = has_imputed ? add_imputed(design, shares, of) : shares->of[of];
+	struct share_sum sum =
+		has_imputed ? add_more(design, &shares->of[of], imputed) : shares->of[of];
 	double half = share_half(design, &sum);
 	double share = sum.time / design->time;
 	double least = (shares->of[of].time + fmin(imputed->least, imputed->time)) / design->time;
-	double most = (sum.time + imputed->most + anybody) / design->time;
-	double low = fmax(fmin(least, share) - half, 0) * (1 - unsampled);
-	double high = fmin(most + half, 1) * (1 - unsampled) + unsampled;
-	double range = most - fmin(least, share) + unsampled;
+	double more = imputed->most + doubt->anybody;
+	double most = (sum.time + more) / design->time;
+	double high_half = more > 0 ? fmax(half, most_half(design, &shares->of[of], imputed,
+							   doubt->unknown, more))
+				    : half;
+	double low = fmax(fmin(least, share) - half, 0) * (1 - doubt->unsampled);
+	double high = fmin(most + high_half, 1) * (1 - doubt->unsampled) + doubt->unsampled;
+	double range = most - fmin(least, share) + doubt->unsampled;
 
 	return (struct share_answer){
 		.share = range <= fmax(SMALL_RANGE * half, SMALLEST_RANGE) ? share : -1,
@@ -172,10 +198,13 @@ void tally_bind_answers(sqlite3_stmt *statement, int first, const struct tally *
 	for (int i = 0; i < 6; i++)
 		sqlite3_bind_null(statement, first + i);
 	for (int of = 0; of < SHARE_COUNT; of++) {
-		struct share_answer answer = share_answer_of(
-			&tally->design, shares, (enum share_of)of,
+		const struct share_doubt doubt = {
 			takes_none ? 0 : tally->anybody[of] + unpicked_of(tally, shares, of),
-			tally->unsampled);
+			&tally->kinds[OWNER_unknown].of[of],
+			tally->unsampled,
+		};
+		struct share_answer answer =
+			share_answer_of(&tally->design, shares, (enum share_of)of, &doubt);
 		bind_answer(statement, first + 3 * of, &answer, is_known);
 	}
 }

@@ -70,10 +70,14 @@ struct share_answer {
 	double high;
 };
 
-/*
- * The answer for an owner: anybody is the time that evidence gives to nobody, unsampled the part (0
- * to 1) of the program's time that no sample stands for.
- */
+/* What may be an owner's beside what is resolved and imputed. */
+struct share_doubt {
+	double anybody; /* time that evidence gives to nobody */
+	const struct share_sum *unknown; /* all that is not resolved, a part of which it may have */
+	double unsampled; /* part (0 to 1) of the program's time that no sample stands for */
+};
+
+/* The answer for an owner. */
 struct share_answer share_answer_of(const struct share_design *design,
 				    const struct owner_shares *shares, enum share_of of,
-				    double anybody, double unsampled);
+				    const struct share_doubt *doubt);

@@ -123,11 +123,19 @@ static void check_imputed(int64_t id, double time, double least, double most)
 	ck_assert_double_eq_tol(imputed->most, most, EXACT);
 }
 
+static struct share_answer answer_of(int64_t id, double anybody, double unsampled)
+{
+	const struct share_doubt doubt = { anybody,
+					   &world.tally.kinds[OWNER_unknown].of[SHARE_TIME],
+					   unsampled };
+
+	return share_answer_of(&world.tally.design, shares_of(id), SHARE_TIME, &doubt);
+}
+
 /* share < 0: no number, but a range. */
 static void check_answer(int64_t id, double share, double low, double high)
 {
-	const struct share_answer answer = share_answer_of(
-		&world.tally.design, shares_of(id), SHARE_TIME, world.tally.anybody[SHARE_TIME], 0);
+	const struct share_answer answer = answer_of(id, world.tally.anybody[SHARE_TIME], 0);
 
 	ck_assert_double_eq_tol(answer.share, share, HAND);
 	ck_assert_double_eq_tol(answer.low, low, HAND);
@@ -182,10 +190,11 @@ START_TEST(each_of_several_owners_may_have_any_part)
 	/*
 	 * Of 60 samples three quarters each: the mean square is (30 + 60 x 0.5625) / 100, with two
 	 * of 1 and two of 0 65.75 / 104, less (77 / 104)^2: 0.08404. Half: 1.96 sqrt(0.08404 / 104)
-	 * = 0.0557. B's is the same.
+	 * = 0.0557. B's is the same. If B had all that it may have, 0.7675 of the time in whole
+	 * samples, it would be 1.96 sqrt(0.757 x 0.243 / 104) = 0.0824.
 	 */
 	check_answer(A, -1, 0.3 - 0.0557, 1);
-	check_answer(B, -1, 0.1 - 0.0557, 0.1 + 0.6 + 0.0675 + 0.0557);
+	check_answer(B, -1, 0.1 - 0.0557, 0.1 + 0.6 + 0.0675 + 0.0824);
 }
 END_TEST
 
@@ -239,8 +248,7 @@ START_TEST(time_without_samples_widens_every_answer)
 	sample(50, A, 0);
 	sample(50, B, 0);
 	impute();
-	const struct share_answer answer =
-		share_answer_of(&world.tally.design, shares_of(A), SHARE_TIME, 0, 0.1);
+	const struct share_answer answer = answer_of(A, 0, 0.1);
 	ck_assert_double_eq_tol(answer.low, (0.5 - 0.0961) * 0.9, HAND);
 	ck_assert_double_eq_tol(answer.high, (0.5 + 0.0961) * 0.9 + 0.1, HAND);
 }
