@@ -111,36 +111,42 @@ static bool is_beside(const struct instruction_access *access)
 		kind == OWNER_global);
 }
 
-static bool is_first(const struct instruction_owners *owners, unsigned at, int64_t frame)
+/* The accesses of a sample that tell others apart: few of many. */
+struct beside {
+	const struct instruction_access *items[INSTRUCTION_ACCESSES];
+	unsigned n;
+};
+
+static bool is_first(const struct beside *beside, unsigned at, int64_t frame)
 {
 	for (unsigned i = 0; i < at; i++)
-		if (owners->pending[i].frame != frame && is_beside(&owners->pending[i]) &&
-		    instruction_owners_is_same(&owners->pending[i].owner,
-					       &owners->pending[at].owner))
+		if (beside->items[i]->frame != frame &&
+		    instruction_owners_is_same(&beside->items[i]->owner, &beside->items[at]->owner))
 			return false;
 	return true;
 }
 
-static int add_pending(struct instruction_owners *owners, const struct instruction_access *access,
-		       double weight)
+static int add_pending(struct instruction_owners *owners, const struct beside *beside,
+		       const struct instruction_access *access, double weight)
 {
 	int r = add_access(owners, access, &nothing, weight);
 
-	for (unsigned i = 0; r == 0 && i < owners->n_pending; i++) {
-		const struct instruction_access *other = &owners->pending[i];
-		if (other->frame != access->frame && is_beside(other) &&
-		    is_first(owners, i, access->frame))
-			r = add_access(owners, access, &other->owner, weight);
-	}
+	for (unsigned i = 0; r == 0 && i < beside->n; i++)
+		if (beside->items[i]->frame != access->frame && is_first(beside, i, access->frame))
+			r = add_access(owners, access, &beside->items[i]->owner, weight);
 	return r;
 }
 
 int instruction_owners_end(struct instruction_owners *owners, double weight)
 {
+	struct beside beside = { .n = 0 };
 	int r = 0;
 
+	for (unsigned i = 0; i < owners->n_pending; i++)
+		if (is_beside(&owners->pending[i]))
+			beside.items[beside.n++] = &owners->pending[i];
 	for (unsigned i = 0; r == 0 && i < owners->n_pending; i++)
-		r = add_pending(owners, &owners->pending[i], weight);
+		r = add_pending(owners, &beside, &owners->pending[i], weight);
 	owners->n_pending = 0;
 	return r;
 }
