@@ -132,14 +132,15 @@ static const char foot_sql[] = "SELECT name || ':' || " LOST
  * does not record again reads ranges.
  */
 /* clang-format off */
-static const char plain_sql[] = "SELECT printf('clock: %.0f %% of the time is at addresses that"
-	" its samples cannot tell, as in code without optimisation (-O0), which keeps variables below"
-	" the stack pointer: record again with --source signal, whose samples have them (up to 250 a"
-	" second)', 100 * unknown / n) FROM (SELECT (SELECT sum(n_samples) FROM source WHERE run_id"
-	" = :run AND name = 'clock') AS n, (SELECT n_samples FROM kind_share WHERE run_id = :run"
-	" AND owner_kind = 13) AS unknown, (SELECT n_samples FROM kind_share WHERE run_id = :run"
-	" AND owner_kind = 5) AS stack) WHERE n >= 100 AND unknown > 0.03 * n AND stack >= 0.5 *"
-	" (n - unknown)";
+static const char plain_sql[] =
+	"SELECT printf('clock: %.0f %% of the time is at addresses that its samples cannot "
+	"tell, as in code without optimisation (-O0), which keeps variables below the stack "
+	"pointer: record again with --source signal, whose samples have them (up to 250 a "
+	"second)', 100 * unknown / n) FROM (SELECT (SELECT sum(n_samples) FROM source WHERE "
+	"run_id = :run AND name = 'clock') AS n, (SELECT n_samples FROM kind_share WHERE "
+	"run_id = :run AND owner_kind = 13) AS unknown, (SELECT n_samples FROM kind_share "
+	"WHERE run_id = :run AND owner_kind = 5) AS stack) WHERE n >= 100 AND unknown > 0.03 "
+	"* n AND stack >= 0.5 * (n - unknown)";
 /* clang-format on */
 
 int report_sampling_foot(FILE *out, sqlite3 *db, int64_t run_id)
