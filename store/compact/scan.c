@@ -582,6 +582,19 @@ static uint32_t end_of_run(const struct scan *scan, const struct job *job)
 	return i;
 }
 
+/* Runs are short where series are mixed: no call for each of their columns. */
+static void copy_run(struct scan *scan, struct job *job, uint32_t to)
+{
+	for (unsigned i = 0; i < scan->n_columns; i++) {
+		const int64_t *values = job->columns[scan->columns[i]].values;
+		int64_t *merged = scan->merged[i] + scan->out.n;
+		for (uint32_t row = job->from; row < to; row++)
+			*merged++ = values[row];
+	}
+	scan->out.n += to - job->from;
+	job->from = to;
+}
+
 /* Rows of both series, until chunks run out or there are enough of them. */
 static int merge(struct scan *scan)
 {
@@ -597,12 +610,7 @@ static int merge(struct scan *scan)
 		}
 		struct job *job = *place;
 		uint32_t to = end_of_run(scan, job);
-		for (unsigned i = 0; i < scan->n_columns; i++)
-			memcpy(scan->merged[i] + scan->out.n,
-			       job->columns[scan->columns[i]].values + job->from,
-			       (to - job->from) * sizeof(int64_t));
-		scan->out.n += to - job->from;
-		job->from = to;
+		copy_run(scan, job, to);
 		if (to == job->n)
 			leave(place);
 	}

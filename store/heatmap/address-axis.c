@@ -16,6 +16,7 @@
 #define MAX_KEPT    65536u /* ranges while they are collected */
 #define MAX_RANGES  1024u /* of an axis */
 #define N_SEEN	    4096u
+#define N_SEEN_MOST 65536u /* of who has filled the waiting ones once */
 #define LITTLE	    64u
 #define FRACTION    64u /* a hole of less than this part of its neighbours stays */
 
@@ -89,12 +90,28 @@ static bool was_seen(struct picture_ranges *ranges, uint64_t first, uint64_t las
 {
 	uint64_t mark = first | (uint64_t)what;
 	uint64_t *seen =
-		&ranges->seen[(first / PAGE * 2 + (what == PICTURE_HOLDS_BLOCKS)) % N_SEEN];
+		&ranges->seen[(first / PAGE * 2 + (what == PICTURE_HOLDS_BLOCKS)) % ranges->n_seen];
 
 	if (first == last && *seen == mark)
 		return true;
 	*seen = mark;
 	return false;
+}
+
+/* Remember so many of the pages that are in. */
+static int see(struct picture_ranges *ranges, size_t n)
+{
+	free(ranges->seen);
+	ranges->seen = calloc(n, sizeof(*ranges->seen));
+	ranges->n_seen = n;
+	return ranges->seen ? 0 : -ENOMEM;
+}
+
+static int make_room(struct picture_ranges *ranges)
+{
+	int r = sort_in(ranges);
+
+	return r < 0 || ranges->n_seen == N_SEEN_MOST ? r : see(ranges, N_SEEN_MOST);
 }
 
 /* Thousands of processes may have little each. */
@@ -103,10 +120,7 @@ static int reserve(struct picture_ranges *ranges)
 	int r = grow_array(&ranges->waiting, ranges->n_waiting, &ranges->n_allocated,
 			   sizeof(*ranges->waiting));
 
-	if (r < 0 || ranges->seen || ranges->n_waiting < LITTLE)
-		return r;
-	ranges->seen = calloc(N_SEEN, sizeof(*ranges->seen));
-	return ranges->seen ? 0 : -ENOMEM;
+	return r < 0 || ranges->seen || ranges->n_waiting < LITTLE ? r : see(ranges, N_SEEN);
 }
 
 int picture_ranges_add(struct picture_ranges *ranges, uint64_t address, uint64_t size,
@@ -118,7 +132,7 @@ int picture_ranges_add(struct picture_ranges *ranges, uint64_t address, uint64_t
 
 	if (ranges->seen && was_seen(ranges, first_page, last_page, what))
 		return 0;
-	int r = ranges->n_waiting == MAX_WAITING ? sort_in(ranges) : reserve(ranges);
+	int r = ranges->n_waiting == MAX_WAITING ? make_room(ranges) : reserve(ranges);
 	if (r < 0)
 		return r;
 	ranges->waiting[ranges->n_waiting++] =

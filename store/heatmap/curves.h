@@ -13,15 +13,14 @@ struct db;
 
 struct picture_curves;
 
-/* duration_ns: of the run. NULL without memory. */
-struct picture_curves *picture_curves_open(int64_t duration_ns);
-struct picture_curves *picture_curves_close(struct picture_curves *curves); /* accepts NULL */
+/*
+ * Begin to count the blocks of a run, which lasts duration_ns, on a thread of its own. NULL without
+ * memory. The database must stay open until the end.
+ */
+struct picture_curves *picture_curves_begin(struct db *db, int64_t run_id, int64_t duration_ns);
 
-/* A block, in the order of ids. Returns 0 or -ENOMEM. */
-int picture_curves_add(struct picture_curves *curves, const struct picture_row_block *block);
-
-/* After the last one. Returns 0 or a negative errno. */
-int picture_curves_write(struct picture_curves *curves, struct db *db, int64_t run_id);
+/* Wait for it, and store what it found. Accepts NULL. Returns 0 or a negative errno. */
+int picture_curves_end(struct picture_curves *curves);
 
 /* Memory levels of a run as numbers. */
 #define PICTURE_MAX_LEVELS 64u

@@ -8,9 +8,10 @@
 #include "common/cleanup.h"
 #include "common/hash-map.h"
 #include "store/columns/column.h"
-#include "store/database.h"
+#include "store/database-internal.h"
 #include "store/heatmap/address-axis.h"
 #include "store/statement.h"
+#include "store/writer-thread.h"
 
 /* Items stand in the order of time and id, which are told by their distances. */
 static const uint8_t codings[][PICTURE_COLUMNS] = {
@@ -19,10 +20,13 @@ static const uint8_t codings[][PICTURE_COLUMNS] = {
 	[PICTURE_KIND_BLOCKS] = { [PICTURE_BLOCK_ALLOCATED] = CHUNK_DELTA,
 				  [PICTURE_BLOCK_ID] = CHUNK_DELTA },
 };
+static const unsigned n_columns_of[] = {
+	[PICTURE_KIND_TOUCHES] = PICTURE_TOUCH_COLUMNS,
+	[PICTURE_KIND_BLOCKS] = PICTURE_BLOCK_COLUMNS,
+};
 
 struct picture_packer {
 	struct chunk_encoder *encoder;
-	int64_t values[PICTURE_PART_ITEMS];
 	uint8_t *bytes;
 	size_t n_bytes;
 	size_t n_allocated;
@@ -59,11 +63,10 @@ static int append(struct picture_packer *packer, const void *bytes, size_t n_byt
 	return 0;
 }
 
-static int pack_column(struct picture_packer *packer, uint32_t n, enum chunk_coding coding)
+static int pack_column(struct picture_packer *packer, const int64_t *column, uint32_t n,
+		       enum chunk_coding coding)
 {
-	const struct chunk_values values = { .values = packer->values,
-					     .n = n,
-					     .may_be_null = true };
+	const struct chunk_values values = { .values = column, .n = n, .may_be_null = true };
 	const void *bytes;
 	size_t n_bytes;
 	int r = chunk_column_encode(packer->encoder, &values, (struct chunk_plan){ coding, 0 },
@@ -76,17 +79,14 @@ static int pack_column(struct picture_packer *packer, uint32_t n, enum chunk_cod
 	return r < 0 ? r : append(packer, bytes, n_bytes);
 }
 
-int picture_pack(struct picture_packer *packer, const struct picture_item *const *items, uint32_t n,
+int picture_pack(struct picture_packer *packer, const int64_t *const *columns, uint32_t n,
 		 enum picture_kind kind, struct picture_bytes *ret_bytes)
 {
 	int r = 0;
 
 	packer->n_bytes = 0;
-	for (unsigned c = 0; c < PICTURE_COLUMNS && r == 0; c++) {
-		for (uint32_t i = 0; i < n; i++)
-			packer->values[i] = items[i]->values[c];
-		r = pack_column(packer, n, codings[kind][c]);
-	}
+	for (unsigned c = 0; c < n_columns_of[kind] && r == 0; c++)
+		r = pack_column(packer, columns[c], n, codings[kind][c]);
 	if (r == 0)
 		*ret_bytes = (struct picture_bytes){ packer->bytes, packer->n_bytes };
 	return r;
@@ -130,7 +130,7 @@ int picture_unpack(struct chunk_decoder *decoder, const struct picture_bytes *by
 	size_t at = 0;
 
 	columns->n = 0;
-	for (unsigned c = 0; c < PICTURE_COLUMNS; c++) {
+	for (unsigned c = 0; columns->wanted >> c; c++) {
 		uint32_t size, n = columns->n;
 		if (bytes->n - at < sizeof(size))
 			return -EBADMSG;
@@ -168,8 +168,7 @@ _Static_assert((int)PICTURE_TOUCH_ADDRESS == CUT_COLUMN && (int)PICTURE_BLOCK_AD
 struct slab {
 	int64_t process_id;
 	unsigned tier; /* of blocks; or TOUCHES */
-	struct picture_item *items;
-	int64_t *lives; /* of blocks, as in items */
+	int64_t *items; /* each with as many columns as its kind; of blocks the life follows */
 	uint32_t n;
 	uint32_t n_allocated;
 };
@@ -179,9 +178,19 @@ static enum picture_kind kind_of(const struct slab *slab)
 	return slab->tier == TOUCHES ? PICTURE_KIND_TOUCHES : PICTURE_KIND_BLOCKS;
 }
 
+static unsigned n_columns(const struct slab *slab)
+{
+	return n_columns_of[kind_of(slab)];
+}
+
 static bool has_lives(const struct slab *slab)
 {
 	return slab->tier != TOUCHES;
+}
+
+static int64_t *item_at(const struct slab *slab, uint32_t i)
+{
+	return slab->items + (size_t)i * (n_columns(slab) + has_lives(slab));
 }
 
 /* An item and what it is cut by, while a slab is sorted. */
@@ -203,24 +212,28 @@ struct picture_slabs {
 	sqlite3_stmt *insert_data;
 	int64_t next_part;
 	struct key *keys; /* 2 * SLAB_ITEMS; NULL until a slab needs more than one part */
-	const struct picture_item **chosen; /* of one piece */
+	int64_t *columns[PICTURE_COLUMNS]; /* of a part, its pieces side by side */
+	/* A full slab is written while the next ones are filled. */
+	struct slab written;
+	struct db_job job;
 };
 
 struct picture_slabs *picture_slabs_close(struct picture_slabs *slabs)
 {
 	if (!slabs)
 		return NULL;
-	for (size_t i = 0; i < slabs->n_slabs; i++) {
+	if (slabs->db->writer)
+		db_writer_wait(slabs->db->writer, &slabs->job);
+	for (size_t i = 0; i < slabs->n_slabs; i++)
 		free(slabs->slabs[i].items);
-		free(slabs->slabs[i].lives);
-	}
 	free(slabs->slabs);
+	free(slabs->written.items);
 	key_map_finish(&slabs->numbers);
 	picture_packer_close(slabs->packer);
 	sqlite3_finalize(slabs->insert_part);
 	sqlite3_finalize(slabs->insert_data);
 	free(slabs->keys);
-	free(slabs->chosen);
+	free(slabs->columns[0]);
 	free(slabs);
 	return NULL;
 }
@@ -243,25 +256,6 @@ static int prepare(struct picture_slabs *slabs)
 	return r;
 }
 
-int picture_slabs_open(struct db *db, int64_t run_id, struct picture_slabs **ret_slabs)
-{
-	struct picture_slabs *slabs = calloc(1, sizeof(*slabs));
-
-	if (!slabs)
-		return -ENOMEM;
-	slabs->db = db;
-	slabs->run_id = run_id;
-	slabs->packer = picture_packer_open();
-	slabs->chosen = malloc(PICTURE_PART_ITEMS * sizeof(struct picture_item *));
-	int r = slabs->packer && slabs->chosen ? prepare(slabs) : -ENOMEM;
-	if (r < 0) {
-		picture_slabs_close(slabs);
-		return r;
-	}
-	*ret_slabs = slabs;
-	return 0;
-}
-
 /* What the row of picture_part says. */
 struct extent {
 	int64_t from_ns;
@@ -277,10 +271,10 @@ static struct extent extent_of(const struct slab *slab, const uint32_t *part, ui
 	struct extent extent = { .from_ns = INT64_MAX, .to_ns = INT64_MIN, .low = UINT64_MAX };
 
 	for (uint32_t i = 0; i < n; i++) {
-		const int64_t *values = slab->items[part[i]].values;
+		const int64_t *values = item_at(slab, part[i]);
 		uint64_t low = (uint64_t)values[CUT_COLUMN];
 		int64_t size = has_lives(slab) ? values[PICTURE_BLOCK_SIZE] : 1;
-		int64_t life_ns = has_lives(slab) ? slab->lives[part[i]] : 0;
+		int64_t life_ns = has_lives(slab) ? values[PICTURE_BLOCK_COLUMNS] : 0;
 		uint64_t last = picture_last_byte(low, (uint64_t)size);
 		int64_t from_ns = values[TIME_COLUMN];
 		extent.from_ns = from_ns < extent.from_ns ? from_ns : extent.from_ns;
@@ -316,12 +310,16 @@ static int write_head(struct picture_slabs *slabs, const struct slab *slab, cons
 	return statement_run(slabs->insert_part);
 }
 
-static int write_piece(struct picture_slabs *slabs, const struct slab *slab, uint32_t n,
-		       unsigned piece)
+/* Items of the columns from one on. */
+static int write_piece(struct picture_slabs *slabs, enum picture_kind kind, uint32_t from,
+		       uint32_t n, unsigned piece)
 {
+	const int64_t *columns[PICTURE_COLUMNS];
 	struct picture_bytes bytes;
-	int r = picture_pack(slabs->packer, slabs->chosen, n, kind_of(slab), &bytes);
 
+	for (unsigned c = 0; c < PICTURE_COLUMNS; c++)
+		columns[c] = slabs->columns[c] + from;
+	int r = picture_pack(slabs->packer, columns, n, kind, &bytes);
 	if (r < 0)
 		return r;
 	statement_integer(slabs->insert_data, 1, slabs->next_part * PICTURE_ROWS_OF_PART + piece);
@@ -334,16 +332,25 @@ static int write_piece(struct picture_slabs *slabs, const struct slab *slab, uin
 static int write_part(struct picture_slabs *slabs, const struct slab *slab, const uint32_t *part,
 		      uint32_t n)
 {
+	uint32_t starts[PICTURE_PIECES + 1] = { 0 }, filled[PICTURE_PIECES];
 	int r = write_head(slabs, slab, part, n);
 
+	for (uint32_t i = 0; i < n; i++)
+		starts[picture_piece_of(i, n) + 1]++;
+	for (unsigned piece = 0; piece < PICTURE_PIECES; piece++) {
+		starts[piece + 1] += starts[piece];
+		filled[piece] = starts[piece];
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		const int64_t *item = item_at(slab, part[i]);
+		uint32_t to = filled[picture_piece_of(i, n)]++;
+		for (unsigned c = 0; c < n_columns(slab); c++)
+			slabs->columns[c][to] = item[c];
+	}
 	for (unsigned piece = 0; piece < PICTURE_PIECES && r == 0; piece++) {
-		uint32_t n_chosen = 0;
-		for (uint32_t i = 0; i < n; i++) {
-			if (picture_piece_of(i, n) == piece)
-				slabs->chosen[n_chosen++] = &slab->items[part[i]];
-		}
-		if (n_chosen > 0)
-			r = write_piece(slabs, slab, n_chosen, piece);
+		if (starts[piece + 1] > starts[piece])
+			r = write_piece(slabs, kind_of(slab), starts[piece],
+					starts[piece + 1] - starts[piece], piece);
 	}
 	slabs->next_part++;
 	return r;
@@ -383,7 +390,7 @@ static const struct key *sort(struct picture_slabs *slabs, const struct slab *sl
 	struct key *keys = slabs->keys, *other = slabs->keys + SLAB_ITEMS;
 
 	for (uint32_t i = 0; i < slab->n; i++)
-		keys[i] = (struct key){ (uint64_t)slab->items[i].values[CUT_COLUMN], i };
+		keys[i] = (struct key){ (uint64_t)item_at(slab, i)[CUT_COLUMN], i };
 	for (unsigned shift = 0; shift < 64; shift += 8) {
 		if (!sort_byte(keys, other, slab->n, shift))
 			continue;
@@ -410,9 +417,11 @@ static int place_by_time(const struct slab *slab, const struct key *keys, uint32
 	return 0;
 }
 
-/* Cut a slab into parts of the same number of items. */
-static int write_slab(struct picture_slabs *slabs, struct slab *slab)
+/* Cut the slab at hand into parts of the same number of items: the writer's thread does. */
+static int write_slab(void *context)
 {
+	struct picture_slabs *slabs = context;
+	const struct slab *slab = &slabs->written;
 	uint32_t n_parts = (slab->n + PICTURE_PART_ITEMS - 1) / PICTURE_PART_ITEMS;
 	uint32_t each = n_parts ? (slab->n + n_parts - 1) / n_parts : 0;
 	auto_free uint32_t *places = malloc((slab->n + 1ul) * sizeof(*places));
@@ -423,14 +432,56 @@ static int write_slab(struct picture_slabs *slabs, struct slab *slab)
 	int r = place_by_time(slab, keys, each, places);
 	for (uint32_t i = 0; i < slab->n && r == 0; i += each)
 		r = write_part(slabs, slab, places + i, slab->n - i < each ? slab->n - i : each);
+	return r;
+}
+
+/* Wait for the slab that is being written, and see how it went. */
+static int settle(struct picture_slabs *slabs)
+{
+	db_writer_wait(slabs->db->writer, &slabs->job);
+	free(slabs->written.items);
+	slabs->written.items = NULL;
+	return slabs->job.result;
+}
+
+/* The slab is empty then. */
+static int give_slab(struct picture_slabs *slabs, struct slab *slab)
+{
+	int r = settle(slabs);
+
+	if (r < 0)
+		return r;
+	slabs->written = *slab;
 	slabs->n_items -= slab->n;
 	slab->n = 0;
-	free(slab->items);
-	free(slab->lives);
 	slab->items = NULL;
-	slab->lives = NULL;
 	slab->n_allocated = 0;
-	return r;
+	db_writer_give(slabs->db->writer, &slabs->job);
+	return 0;
+}
+
+int picture_slabs_open(struct db *db, int64_t run_id, struct picture_slabs **ret_slabs)
+{
+	struct picture_slabs *slabs = calloc(1, sizeof(*slabs));
+
+	if (!slabs)
+		return -ENOMEM;
+	slabs->db = db;
+	slabs->run_id = run_id;
+	slabs->packer = picture_packer_open();
+	slabs->job = (struct db_job){ .work = write_slab, .context = slabs };
+	slabs->columns[0] = malloc(PICTURE_COLUMNS * PICTURE_PART_ITEMS * sizeof(int64_t));
+	for (unsigned c = 1; slabs->columns[0] && c < PICTURE_COLUMNS; c++)
+		slabs->columns[c] = slabs->columns[0] + (size_t)c * PICTURE_PART_ITEMS;
+	int r = slabs->packer && slabs->columns[0] ? prepare(slabs) : -ENOMEM;
+	if (r == 0 && !db->writer)
+		r = db_writer_open(&db->writer);
+	if (r < 0) {
+		picture_slabs_close(slabs);
+		return r;
+	}
+	*ret_slabs = slabs;
+	return 0;
 }
 
 /* Write the largest one, and what is half as large. */
@@ -443,7 +494,7 @@ static int write_largest(struct picture_slabs *slabs)
 		most = slabs->slabs[i].n > most ? slabs->slabs[i].n : most;
 	for (size_t i = 0; i < slabs->n_slabs && r == 0; i++) {
 		if (slabs->slabs[i].n >= most / 2 + 1)
-			r = write_slab(slabs, &slabs->slabs[i]);
+			r = give_slab(slabs, &slabs->slabs[i]);
 	}
 	return r;
 }
@@ -474,14 +525,11 @@ static int reserve(struct slab *slab)
 	if (slab->n < slab->n_allocated)
 		return 0;
 	uint32_t n_new = slab->n_allocated ? 2 * slab->n_allocated : FIRST_ITEMS;
-	struct picture_item *items = reallocarray(slab->items, n_new, sizeof(*items));
-	if (items)
-		slab->items = items;
-	int64_t *lives = items && has_lives(slab) ? reallocarray(slab->lives, n_new, sizeof(*lives))
-						  : slab->lives;
-	if (!items || (has_lives(slab) && !lives))
+	int64_t *items = reallocarray(slab->items, n_new,
+				      (n_columns(slab) + has_lives(slab)) * sizeof(*items));
+	if (!items)
 		return -ENOMEM;
-	slab->lives = lives;
+	slab->items = items;
 	slab->n_allocated = n_new;
 	return 0;
 }
@@ -493,12 +541,15 @@ static int add(struct picture_slabs *slabs, struct slab *slab, const struct pict
 
 	if (r < 0)
 		return r;
-	slab->items[slab->n] = *item;
-	if (slab->lives)
-		slab->lives[slab->n] = life_ns;
-	slab->n++;
+	int64_t *to = item_at(slab, slab->n++);
+	if (has_lives(slab)) {
+		memcpy(to, item->values, PICTURE_BLOCK_COLUMNS * sizeof(*to));
+		to[PICTURE_BLOCK_COLUMNS] = life_ns;
+	} else {
+		memcpy(to, item->values, PICTURE_TOUCH_COLUMNS * sizeof(*to));
+	}
 	if (slab->n == SLAB_ITEMS)
-		r = write_slab(slabs, slab);
+		r = give_slab(slabs, slab);
 	if (++slabs->n_items >= ALL_ITEMS && r == 0)
 		r = write_largest(slabs);
 	return r;
@@ -542,8 +593,8 @@ static int move(struct slab *to, struct slab *from)
 		int r = reserve(to);
 		if (r < 0)
 			return r;
-		to->items[to->n] = from->items[i];
-		to->lives[to->n++] = from->lives[i];
+		memcpy(item_at(to, to->n++), item_at(from, i),
+		       (PICTURE_BLOCK_COLUMNS + 1) * sizeof(*to->items));
 	}
 	from->n = 0;
 	return 0;
@@ -578,7 +629,7 @@ int picture_slabs_flush(struct picture_slabs *slabs)
 		if (slabs->slabs[i].tier < ALL_TIERS)
 			r = join_small(slabs, &slabs->slabs[i]);
 		if (r == 0)
-			r = write_slab(slabs, &slabs->slabs[i]);
+			r = give_slab(slabs, &slabs->slabs[i]);
 	}
-	return r;
+	return r < 0 ? r : settle(slabs);
 }

@@ -77,10 +77,10 @@ struct picture_bytes {
 };
 
 /*
- * Bytes of n items, in order of time; they are the packer's until its next call. 0 or a negative
- * errno.
+ * Bytes of n items, in order of time, by the columns of their kind; they are the packer's until its
+ * next call. 0 or a negative errno.
  */
-int picture_pack(struct picture_packer *packer, const struct picture_item *const *items, uint32_t n,
+int picture_pack(struct picture_packer *packer, const int64_t *const *columns, uint32_t n,
 		 enum picture_kind kind, struct picture_bytes *ret_bytes);
 
 /* Columns of a piece as numbers, those that were asked for. */

@@ -38,7 +38,6 @@ struct build {
 	size_t n_allocated;
 	struct key_map numbers; /* of process.id: 1 + place in processes */
 	struct picture_slabs *slabs;
-	struct picture_curves *curves;
 	struct site_map sites; /* of blocks: 1 + stack.id */
 	struct key_map named; /* of object_name.id: allocation.id */
 	struct picture_regions *regions;
@@ -59,7 +58,6 @@ static void finish(struct build *build)
 	free(build->processes);
 	key_map_finish(&build->numbers);
 	picture_slabs_close(build->slabs);
-	picture_curves_close(build->curves);
 	site_map_finish(&build->sites);
 	key_map_finish(&build->named);
 	picture_regions_close(build->regions);
@@ -157,7 +155,7 @@ static int add_block(void *context, const struct picture_row_block *block)
 					life_ns > 0 ? life_ns : 1);
 	if (r == 0)
 		r = keep_site(build, block);
-	return r < 0 ? r : picture_curves_add(build->curves, block);
+	return r;
 }
 
 static int count(struct process *process, const struct picture_item *item)
@@ -313,9 +311,6 @@ static int open_parts(struct build *build)
 {
 	int r = picture_slabs_open(build->db, build->run_id, &build->slabs);
 
-	build->curves = picture_curves_open(build->duration_ns);
-	if (r == 0 && !build->curves)
-		r = -ENOMEM;
 	build->time_source = db_integer_of(build->db, 0,
 					   "SELECT id FROM source WHERE run_id = ?1 AND"
 					   " measures = 'time' AND error = 0",
@@ -343,11 +338,13 @@ static int scan(struct build *build)
 	const struct picture_touch_visitor visitor = {
 		.touch = add_touch, .context = build, .from_ns = INT64_MIN, .to_ns = INT64_MAX
 	};
-	int r = picture_scan_blocks(db, build->run_id, add_block, build);
 
+	struct picture_curves *curves =
+		picture_curves_begin(build->db, build->run_id, build->duration_ns);
+	int r = curves ? picture_scan_blocks(db, build->run_id, add_block, build) : -ENOMEM;
+	int end = picture_curves_end(curves);
 	if (r == 0)
-		r = picture_curves_write(build->curves, build->db, build->run_id);
-	build->curves = picture_curves_close(build->curves);
+		r = end;
 	if (r == 0)
 		r = picture_slabs_flush(build->slabs);
 	if (r == 0)

@@ -68,25 +68,21 @@ static void repack(const struct hostile_change *change, struct picture_columns *
 		   sqlite3 *db, int64_t id)
 {
 	struct picture_packer *packer = picture_packer_open();
-	struct picture_item *items = calloc(columns->n + 1, sizeof(*items));
-	const struct picture_item **order = calloc(columns->n + 1, sizeof(*order));
+	int64_t *values = columns->values[change->column % PICTURE_COLUMNS];
+	const int64_t *all[PICTURE_COLUMNS];
 	struct picture_bytes bytes;
 
-	FUZZ_REQUIRE(packer && items && order);
+	FUZZ_REQUIRE(packer);
 	for (uint32_t i = 0; i < columns->n; i++) {
-		unsigned column = change->column % PICTURE_COLUMNS;
-		for (unsigned c = 0; c < PICTURE_COLUMNS; c++)
-			items[i].values[c] = columns->values[c][i];
 		if (is_meant(change, i))
-			items[i].values[column] = odd_value(change, items[i].values[column]);
-		order[i] = &items[i];
+			values[i] = odd_value(change, values[i]);
 	}
+	for (unsigned c = 0; c < PICTURE_COLUMNS; c++)
+		all[c] = columns->values[c];
 	enum picture_kind kind = change->kind & 8 ? PICTURE_KIND_BLOCKS : PICTURE_KIND_TOUCHES;
-	if (columns->n && picture_pack(packer, order, columns->n, kind, &bytes) == 0)
+	if (columns->n && picture_pack(packer, all, columns->n, kind, &bytes) == 0)
 		put_bytes(db, "UPDATE picture_data SET data = ? WHERE id = ?", id, bytes.data,
 			  bytes.n);
-	free(order);
-	free(items);
 	picture_packer_close(packer);
 }
 
@@ -104,6 +100,10 @@ void hostile_change_part(sqlite3 *db, const struct hostile_change *change)
 						     (size_t)sqlite3_column_bytes(row, 1) };
 		columns.wanted = (1u << PICTURE_COLUMNS) - 1;
 		int r = picture_unpack(decoder, &bytes, &columns);
+		if (r < 0) { /* of blocks */
+			columns.wanted = (1u << PICTURE_BLOCK_COLUMNS) - 1;
+			r = picture_unpack(decoder, &bytes, &columns);
+		}
 		sqlite3_reset(row);
 		if (r == 0)
 			repack(change, &columns, db, id);
