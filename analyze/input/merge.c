@@ -10,6 +10,7 @@
 #include "trace/columns.h"
 #include "trace/varint.h"
 
+#define MOST_IN_CALL  4096u /* events that the end of a block may come before */
 #define DECODE_EVENTS 128 /* at a time: they stay in the cache until their turn comes */
 
 /* A frame of a thread that was not decoded to its end yet. */
@@ -221,14 +222,20 @@ static struct merge_event *take_place(struct stream *stream)
 
 /*
  * An event goes to the end of its thread's queue, but before allocations that it came before: a
- * signal handler's events between the two halves of a realloc were reserved behind it.
+ * signal handler's events between the two halves of a realloc were reserved behind it. A block that
+ * was replaced ends before all that happened in the call, such as the realloc that it lay in.
  */
 static void order_last(struct stream *stream)
 {
 	struct merge_event *events = stream->events;
+	const struct merge_event *last = &events[stream->n - 1];
+	bool is_replaced = last->call == TRACE_CALL_BLOCK_END && last->flags & MERGE_IS_END;
+	size_t first = stream->first;
 
+	if (is_replaced && stream->n - first > MOST_IN_CALL)
+		first = stream->n - MOST_IN_CALL;
 	for (size_t at = stream->n - 1;
-	     at > stream->first && events[at - 1].flags & MERGE_IS_ALLOCATION &&
+	     at > first && (is_replaced || events[at - 1].flags & MERGE_IS_ALLOCATION) &&
 	     events[at - 1].time > events[at].time;
 	     at--) {
 		struct merge_event before = events[at - 1];

@@ -139,8 +139,11 @@ bool ta_allocator_enter(const struct ta_hook *hook, const struct ta_function *fu
 	uint64_t freed = argument_or_none(slot, rule->free);
 	if (freed && rule->next)
 		note_chain(hook, freed, argument(slot, rule->next));
-	else if (freed)
+	else if (freed && freed != hook->thread->block_end)
 		note_end(hook, TRACE_CALL_BLOCK_END, freed, 0);
+	/* Functions that free may call each other: a block ends once. */
+	if (freed)
+		hook->thread->block_end = freed;
 	if (rule->reset)
 		note_end(hook, TRACE_CALL_POOL_RESET, argument(slot, rule->reset),
 			 function->name_id);
@@ -192,6 +195,7 @@ static bool note_results(struct ta_hook *hook, const struct ta_function *functio
 		else if (hook->bits || !ta_hook_recall(hook, frame))
 			return false;
 		ta_note_block(hook, &block);
+		hook->thread->block_end = 0;
 	} else if (call->old && !call->size) {
 		note_end(hook, TRACE_CALL_BLOCK_END, call->old, 0);
 	}

@@ -426,10 +426,16 @@ void ta_function_measure_soon(void)
 
 void ta_function_end_tail(uintptr_t *slot)
 {
-	if (ta_likely(!ta_thunk_is(*slot)) || is_allocator(ta_thunk_data_of(*slot)->function))
+	const struct ta_thunk_data *data;
+
+	if (ta_likely(!ta_thunk_is(*slot)))
 		return;
-	leave(ta_thunk_data_of(*slot)->function, slot);
-	*slot = ta_thunk_data_of(*slot)->to;
+	data = ta_thunk_data_of(*slot);
+	if (is_allocator(data->function))
+		return;
+	if (!data->function->rule)
+		leave(data->function, slot);
+	*slot = data->to;
 }
 
 /* ---- Probes ---- */
