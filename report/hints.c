@@ -126,11 +126,11 @@ static const char *const hints_sql[] = {
 	" (SELECT sum(n_samples) FROM source WHERE run_id = :run AND measures = 'time')",
 	/* Programs without our library. */
 	"SELECT 'not traced: ' || exe || CASE why_not WHEN 'static' THEN ' (statically linked:"
-	" nothing can be preloaded into it)' WHEN 'setuid' THEN ' (set-user-ID: the loader ignores"
-	" preloaded libraries)' WHEN '32-bit' THEN ' (32-bit program, 64-bit memsight)' ELSE ' ('"
-	" || coalesce(why_not, 'unknown') || ')' END FROM process WHERE run_id = :run AND NOT"
-	" traced AND coalesce(why_not, '') NOT IN ('not followed', 'perf.data') GROUP BY exe,"
-	" why_not ORDER BY min(start_ns) LIMIT 3",
+	" its malloc is not known, or ptrace is refused)' WHEN 'setuid' THEN ' (set-user-ID: the"
+	" loader ignores preloaded libraries)' WHEN '32-bit' THEN ' (32-bit program, 64-bit"
+	" memsight)' ELSE ' (' || coalesce(why_not, 'unknown') || ')' END FROM process WHERE"
+	" run_id = :run AND NOT traced AND coalesce(why_not, '') NOT IN ('not followed',"
+	" 'perf.data') GROUP BY exe, why_not ORDER BY min(start_ns) LIMIT 3",
 	/* Sources that were refused. */
 	"SELECT group_concat(name, ', ') || CASE count(*) WHEN 1 THEN ' was' ELSE ' were' END || '"
 	" not sampled: ' || remedy FROM source WHERE run_id = :run AND error <> 0 AND NOT"

@@ -11,7 +11,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/cleanup.h"
 #include "common/collect-words.h"
+#include "common/io.h"
 #include "runner/agent/inject.h"
 #include "runner/run-records.h"
 #include "runner/trace-records-write.h"
@@ -216,6 +218,18 @@ static void check_binding(struct run *run)
 		store_run_fact(run, "memsight.policy_found", policy);
 }
 
+/* A child of ours may be traced, but for these. */
+static const char *why_refused(void)
+{
+	auto_free char *scope = NULL;
+
+	if (io_read_file("/proc/sys/kernel/yama/ptrace_scope", 64, &scope, NULL) == 0 &&
+	    scope[0] == '3')
+		return "kernel.yama.ptrace_scope is 3 until the machine starts anew";
+	return "a container or a security module forbids it; `--cap-add=SYS_PTRACE' of docker and "
+	       "podman permits it";
+}
+
 /* Into one that is linked statically our library cannot be loaded: the agent is put there. */
 static int go(struct run *run)
 {
@@ -234,8 +248,8 @@ static int go(struct run *run)
 	if (refusal < 0) {
 		snprintf(line, sizeof(line),
 			 "%s is linked statically: its allocations are not recorded (ptrace is "
-			 "refused: %s)",
-			 run->options->command[0], strerror(-refusal));
+			 "refused, %s: %s)",
+			 run->options->command[0], strerror(-refusal), why_refused());
 		run_say(run, line);
 	}
 	return err == 0 ? launch_wait(&run->launch) : err;

@@ -13,7 +13,7 @@
 
 /* Addresses are those in the process, once the file's relocations are done. */
 struct agent_hook {
-	uint32_t call; /* enum trace_call: what it stands for */
+	uint32_t call; /* what it stands for, as struct allocator_entry has it */
 	uint32_t reserved;
 	uint64_t hook;
 	uint64_t real; /* where the address of the function that it calls is written */
@@ -28,6 +28,8 @@ struct agent {
 	uint64_t start; /* what runs first; it goes on to the program's own entry */
 	/* Of the program: */
 	uint64_t entry; /* its first instruction */
+	uint64_t base; /* all of ours, beside it */
+	uint64_t n_bytes;
 	uint64_t table; /* a .eh_frame_hdr that was made for it; 0: it has its own, or none */
 	uint64_t table_bytes;
 	char socket[AGENT_SOCKET_BYTES]; /* as MEMSIGHT_RECORDING */

@@ -23,6 +23,15 @@ enum entry_origin {
 	ENTRY_BY_SIGNATURE, /* of a stripped file */
 };
 
+/* Functions that are no allocator's: the call of such an entry is ENTRY_FIRST_OTHER + this. */
+#define ENTRY_FIRST_OTHER TRACE_CALL_LIMIT
+enum entry_other {
+	ENTRY_EXECVE, /* what it starts is to be followed */
+	ENTRY_PRCTL, /* these two confine the program: what of ours would end it then is not done */
+	ENTRY_SYSCALL,
+	ENTRY_OTHERS
+};
+
 /*
  * call says what it is, and its arguments are as in C. Of BLOCK the rule says it.
  *
@@ -30,7 +39,7 @@ enum entry_origin {
  * counts is the outermost. One place has one entry.
  */
 struct allocator_entry {
-	uint8_t call; /* enum trace_call */
+	uint8_t call; /* enum trace_call, or behind ENTRY_FIRST_OTHER */
 	uint8_t origin; /* enum entry_origin */
 	uint8_t can_patch; /* patch is filled in: its code can be moved */
 	uint8_t reserved;
@@ -46,7 +55,8 @@ struct allocator_entries {
 	struct allocator_entry *items; /* in order of address */
 	size_t n;
 	uint8_t libc; /* enum entry_libc */
-	struct allocator_entry exec; /* execve, call TRACE_CALL_UNKNOWN; address 0: not found */
+	/* No allocator's, by enum entry_other; address 0: not found. */
+	struct allocator_entry others[ENTRY_OTHERS];
 	uint8_t is_static; /* it names no loader */
 	uint8_t lacks_heap; /* malloc or free was not found, or cannot be led elsewhere */
 	uint64_t thread_start; /* where a new thread begins in C; 0: not known */

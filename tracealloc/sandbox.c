@@ -89,6 +89,7 @@ static void begin_filter(struct ta_sandbox_change *change, uintptr_t address)
 static void begin_strict(struct ta_sandbox_change *change)
 {
 	change->kind = TA_SANDBOX_STRICT;
+	ta_seat_take();
 	ta_tls.is_sealed = true;
 	ta_compiler_barrier();
 	ta_tls.seen = ta_tls.known = (uint32_t)TA_SEEN_NONE;

@@ -76,8 +76,11 @@ static const struct {
 	{ "__brk", TRACE_CALL_BRK },
 	{ "sbrk", TRACE_CALL_SBRK },
 	{ "__sbrk", TRACE_CALL_SBRK },
-	{ "execve", TRACE_CALL_UNKNOWN }, /* no allocator's: allocator_entries.exec */
-	{ "__execve", TRACE_CALL_UNKNOWN },
+	{ "execve", ENTRY_FIRST_OTHER + ENTRY_EXECVE },
+	{ "__execve", ENTRY_FIRST_OTHER + ENTRY_EXECVE },
+	{ "prctl", ENTRY_FIRST_OTHER + ENTRY_PRCTL },
+	{ "__prctl", ENTRY_FIRST_OTHER + ENTRY_PRCTL },
+	{ "syscall", ENTRY_FIRST_OTHER + ENTRY_SYSCALL },
 };
 #define N_NAMES (sizeof(names) / sizeof(names[0]))
 
@@ -354,8 +357,9 @@ static void sort_entries(struct allocator_entries *entries)
 	if (entries->n)
 		qsort(entries->items, entries->n, sizeof(*entries->items), compare_entries);
 	for (size_t i = 0; i < entries->n; i++) {
-		if (entries->items[i].call == TRACE_CALL_UNKNOWN)
-			entries->exec = entries->items[i];
+		if (entries->items[i].call >= ENTRY_FIRST_OTHER)
+			entries->others[entries->items[i].call - ENTRY_FIRST_OTHER] =
+				entries->items[i];
 		else if (n == 0 || entries->items[n - 1].address != entries->items[i].address)
 			entries->items[n++] = entries->items[i];
 	}

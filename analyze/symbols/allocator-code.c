@@ -4,6 +4,7 @@
 
 #include "analyze/symbols/symbol-table.h"
 #include "common/text.h"
+#include "schemas/agent.h"
 
 /* Functions of the family under any prefix, as __libc_memalign or je_malloc. */
 static const char *const family_parts[] = { "malloc",  "calloc",	"memalign",
@@ -86,5 +87,5 @@ bool allocator_is_tool(const struct object *object)
 	const char *name = text_base_name(object->path);
 
 	name += strncmp(name, "memfd:", 6) == 0 ? 6 : 0; /* of a container that was attached to */
-	return strncmp(name, "libtracealloc", 13) == 0;
+	return strncmp(name, "libtracealloc", 13) == 0 || strcmp(name, AGENT_LIBRARY) == 0;
 }

@@ -42,9 +42,12 @@ static int measure(const Elf64_Phdr *headers, size_t n, struct agent_file *file)
 			continue;
 		if (file->n_segments == AGENT_MAX_SEGMENTS || end > MOST_BYTES)
 			return -ENOEXEC;
-		file->segments[file->n_segments++] =
-			(struct agent_segment){ headers[i].p_vaddr & -PAGE_BYTES, end,
-						prot_of(headers[i].p_flags) };
+		file->segments[file->n_segments++] = (struct agent_segment){
+			.start = headers[i].p_vaddr & -PAGE_BYTES,
+			.end = end,
+			.offset = headers[i].p_offset & -PAGE_BYTES,
+			.prot = prot_of(headers[i].p_flags),
+		};
 		if (end > file->n_bytes)
 			file->n_bytes = end;
 		if (headers[i].p_vaddr + headers[i].p_filesz > file->n_filled)

@@ -1,5 +1,6 @@
 #pragma once
 /* The agent's file as it will lie in a process. */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -10,7 +11,9 @@
 struct agent_segment {
 	uint64_t start; /* offset in memory, of whole pages */
 	uint64_t end;
+	uint64_t offset; /* in the file */
 	int prot;
+	bool is_mapped; /* from the file, in the process: it need not be written */
 };
 
 struct agent_file {

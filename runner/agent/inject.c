@@ -455,8 +455,9 @@ static int lead_all(struct guest *guest, struct slots *slots, struct agent_hook 
 			 entry->why_not ? entry->why_not : "its code is not that of the file");
 		return -ENOENT;
 	}
-	if (entries->exec.address)
-		lead(guest, slots, &entries->exec, hooks, n_hooks);
+	for (size_t i = 0; i < ENTRY_OTHERS; i++)
+		if (entries->others[i].address)
+			lead(guest, slots, &entries->others[i], hooks, n_hooks);
 	return 0;
 }
 
@@ -471,6 +472,8 @@ static int fill(struct guest *guest, struct slots *slots)
 	if (!hooks)
 		return -ENOEXEC;
 	agent->entry = guest->registers.rip;
+	agent->base = guest->base;
+	agent->n_bytes = guest->n_bytes;
 	if (guest->table) {
 		agent->table = guest->base + guest->table_at;
 		agent->table_bytes = guest->table_bytes;
@@ -488,20 +491,71 @@ static int protect(struct guest *guest, uint64_t start, uint64_t end, int prot)
 	return r < 0 ? r : (int)result;
 }
 
+/*
+ * What is not written to comes from the file: so samples in it have a name. Where it cannot be
+ * opened (another root), it is written like the rest.
+ */
+static int map_file(struct guest *guest)
+{
+	const char *path = guest->order->agent;
+	struct agent_file *file = &guest->file;
+	long fd = -1, found = 0;
+	int r = write_memory(guest, guest->base, path, strlen(path) + 1);
+
+	if (r == 0)
+		r = call(guest, SYS_openat,
+			 (const uint64_t[6]){ (uint64_t)AT_FDCWD, guest->base,
+					      O_RDONLY | O_CLOEXEC },
+			 &fd);
+	for (size_t i = 0; r == 0 && fd >= 0 && i < file->n_segments; i++) {
+		struct agent_segment *segment = &file->segments[i];
+		const uint64_t arguments[6] = {
+			guest->base + segment->start,
+			segment->end - segment->start,
+			(uint64_t)segment->prot,
+			MAP_PRIVATE | MAP_FIXED,
+			(uint64_t)fd,
+			segment->offset,
+		};
+
+		/* The path lies at the start; that is over when its place is mapped. */
+		if (segment->prot & PROT_WRITE)
+			continue;
+		r = call(guest, SYS_mmap, arguments, &found);
+		segment->is_mapped = found == (long)arguments[0];
+	}
+	if (r == 0 && fd >= 0)
+		r = call(guest, SYS_close, (const uint64_t[6]){ (uint64_t)fd }, &found);
+	return r;
+}
+
 /* Zeros are there already: pages that stay untouched cost the program nothing. */
+static int write_segment(struct guest *guest, const struct agent_segment *segment)
+{
+	const struct agent_file *file = &guest->file;
+	uint64_t end = segment->end < file->n_filled ? segment->end : file->n_filled;
+	int r = 0;
+
+	if (segment->is_mapped)
+		return 0;
+	if (segment->start < end)
+		r = write_memory(guest, guest->base + segment->start, file->bytes + segment->start,
+				 end - segment->start);
+	return r == 0 ? protect(guest, segment->start, segment->end, segment->prot) : r;
+}
+
 static int write_all(struct guest *guest, const struct slots *slots)
 {
 	const struct agent_file *file = &guest->file;
-	int r = write_memory(guest, guest->base, file->bytes, file->n_filled);
+	int r = map_file(guest);
 
+	for (size_t i = 0; r == 0 && i < file->n_segments; i++)
+		r = write_segment(guest, &file->segments[i]);
 	if (r == 0)
 		r = write_memory(guest, slots->address, slots->bytes, slots->n_used * SLOT_BYTES);
 	if (r == 0 && guest->table)
 		r = write_memory(guest, guest->base + guest->table_at, guest->table,
 				 guest->table_bytes);
-	for (size_t i = 0; r == 0 && i < file->n_segments; i++)
-		r = protect(guest, file->segments[i].start, file->segments[i].end,
-			    file->segments[i].prot);
 	if (r == 0)
 		r = protect(guest, guest->slots_at, guest->table_at, PROT_READ | PROT_EXEC);
 	if (r == 0)

@@ -4,6 +4,7 @@
 #include <sys/auxv.h>
 
 #include "schemas/agent.h"
+#include "schemas/allocator-entries.h"
 #include "schemas/trace-format.h"
 #include "tracealloc/environment.h"
 #include "tracealloc/hooks/dump.h"
@@ -11,6 +12,7 @@
 #include "tracealloc/hooks/hook.h"
 #include "tracealloc/hooks/real.h"
 #include "tracealloc/image.h"
+#include "tracealloc/leave.h"
 #include "tracealloc/limit.h"
 #include "tracealloc/pick/usdt.h"
 #include "tracealloc/rebind.h"
@@ -52,7 +54,9 @@ static const struct agent_hook hooks[] = {
 	HOOK(__libc_realloc, TRACE_CALL_REALLOC),
 	HOOK(__libc_free, TRACE_CALL_FREE),
 	HOOK(__libc_memalign, TRACE_CALL_MEMALIGN),
-	HOOK(execve, TRACE_CALL_UNKNOWN),
+	HOOK(execve, ENTRY_FIRST_OTHER + ENTRY_EXECVE),
+	HOOK(prctl, ENTRY_FIRST_OTHER + ENTRY_PRCTL),
+	HOOK(syscall, ENTRY_FIRST_OTHER + ENTRY_SYSCALL),
 	HOOK(mmap, TRACE_CALL_MMAP),
 	HOOK(munmap, TRACE_CALL_MUNMAP),
 	HOOK(mremap, TRACE_CALL_MREMAP),
@@ -160,6 +164,9 @@ __attribute__((used)) void ta_agent_begin(const uintptr_t *stack)
 		at++;
 	ta_agent_auxv = (const void *)(at + 1);
 	__libc_stack_end = (void *)(uintptr_t)stack;
+	/* It is no part of the program: a core dump is that of the program alone. */
+	ta_syscall(SYS_madvise, (long)memsight_agent.base, (long)memsight_agent.n_bytes,
+		   MADV_DONTDUMP, 0, 0, 0);
 	memcpy(ta_told.socket, memsight_agent.socket, sizeof(ta_told.socket));
 	ta_told.socket[sizeof(ta_told.socket) - 1] = '\0';
 	if (atomic_compare_exchange_strong(&ta_state.word, &state, TA_BUSY))
@@ -233,7 +240,18 @@ void ta_entry_arm(void)
 {
 }
 
+/* What is lent to the recorder is not asked back: who opens a userfaultfd of its own gets none. */
+void ta_leave_memory(void)
+{
+}
+
 /* Limits of the program are its own: what there is no room for is not recorded. */
+long ta_limit_call(long number, const long arguments[4])
+{
+	return ((long (*)(long, long, long, long, long))ta_real.syscall)(
+		number, arguments[0], arguments[1], arguments[2], arguments[3]);
+}
+
 void ta_limit_make_private_room(void)
 {
 }

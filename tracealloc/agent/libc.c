@@ -95,6 +95,12 @@ void *dlsym(void *restrict handle, const char *restrict name)
 	return NULL;
 }
 
+void *ta_symbol_address(const char *name)
+{
+	(void)name;
+	return NULL;
+}
+
 void *ta_symbol_next(const char *name)
 {
 	(void)name;

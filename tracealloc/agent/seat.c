@@ -116,24 +116,25 @@ bool ta_seat_take(void)
 {
 	uintptr_t key = ta_seat_key();
 	struct ta_seat *seat = ta_seat_search(key);
+	bool has_seat = seat != &ta_seat_none;
 	long tid;
 
 	if (!key) /* the C library sets itself up: nothing of that is the program's */
 		return false;
-	if (seat != &ta_seat_none && ta_seat_tid_at && ta_seat_is_own())
+	if (has_seat && (seat->own.is_sealed || (ta_seat_tid_at && ta_seat_is_own())))
 		return true;
 	tid = ta_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
-	if (tid <= 0 || (seat != &ta_seat_none && seat->tid == (uint32_t)tid))
-		return seat != &ta_seat_none;
-	if (seat != &ta_seat_none && is_forked()) {
+	if (has_seat && (tid <= 0 || seat->tid == (uint32_t)tid))
+		return true;
+	if (has_seat && is_forked()) {
 		seat->tid = (uint32_t)tid;
 		return true;
 	}
-	if (seat != &ta_seat_none && is_sharing())
+	if (has_seat && is_sharing())
 		return true;
-	if (seat == &ta_seat_none)
+	if (!has_seat && tid > 0)
 		seat = claim(key) ?: reuse(key);
-	if (!seat) {
+	if (!seat || tid <= 0) {
 		ta_image_count_late();
 		return false;
 	}

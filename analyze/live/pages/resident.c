@@ -9,6 +9,7 @@
 #include "analyze/live/pages/gather.h"
 #include "common/array.h"
 #include "common/cleanup.h"
+#include "schemas/agent.h"
 #include "store/database.h"
 #include "trace/reader.h"
 #include "trace/varint.h"
@@ -525,6 +526,12 @@ static bool is_memory_file(const struct area *area)
 		(begins(area->path, "/SYSV") || begins(area->path, "/dev/zero")));
 }
 
+/* A file of ours that is in the program. */
+static bool is_tool(const char *path)
+{
+	return strstr(path, "libtracealloc") || strstr(path, AGENT_LIBRARY);
+}
+
 /* Whose pages of the current area are, which no block lies in; mapping is around them or NULL. */
 static struct part owner_of(const struct sweep *sweep, const struct mapping *mapping, uint64_t page,
 			    unsigned bits)
@@ -533,7 +540,7 @@ static struct part owner_of(const struct sweep *sweep, const struct mapping *map
 	bool is_called = mapping && mapping->call && mapping->thread;
 	struct part part = { .name = area->path };
 
-	if (strstr(area->path, "memsight-pool") || strstr(area->path, "libtracealloc")) {
+	if (strstr(area->path, "memsight-pool") || is_tool(area->path)) {
 		part.kind = PART_TOOL;
 	} else if (begins(area->path, "[stack") ||
 		   (sweep->area_has_stack && has_stack(sweep, page, page + 1))) {
@@ -554,7 +561,7 @@ static struct part owner_of(const struct sweep *sweep, const struct mapping *map
 		part.name = NULL;
 	} else if (!area->path[0] && file_before(sweep)) {
 		part.name = file_before(sweep);
-		part.kind = strstr(part.name, "libtracealloc") ? PART_TOOL : PART_DATA;
+		part.kind = is_tool(part.name) ? PART_TOOL : PART_DATA;
 	} else {
 		part.kind = PART_OTHER;
 	}

@@ -167,7 +167,8 @@ def static_programs_are_recorded(edge):
         check_hello(edge, traced)
         edge.that(not traced.why_not(), f"{name}: all are traced: {traced.why_not()}")
         edge.that("not recorded" not in traced.messages, f"{name}: {traced.messages}")
-        losses = {reason for _, reason in traced.losses()} - {"stack cut short"}
+        losses = {reason for source, reason in traced.losses() if source == "tracealloc"}
+        losses -= {"stack cut short"}
         edge.that(not losses, f"{name}: nothing is lost: {losses}")
         n_threads = traced.one("SELECT count(DISTINCT thread_id) FROM allocation WHERE size = 1931")
         edge.that(n_threads == 2, f"{name}: threads that allocated: {n_threads}")
@@ -179,6 +180,106 @@ def static_programs_are_recorded(edge):
             WHERE function NOT NULL""")
         found = {function for function, in found}
         edge.that({"main", "allocate"} <= found, f"{name}: call stacks: {sorted(found)}")
+
+
+CROWD = """#include <pthread.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static void *run(void *n)
+{
+	for (long i = 0; i < (long)n; i++) {
+		void *volatile block = malloc(1900 + i % 7);
+		free(block);
+	}
+	return malloc(1931);
+}
+int main(void)
+{
+	pthread_t threads[4];
+
+	for (int round = 0; round < 25; round++) {
+		for (int i = 0; i < 4; i++)
+			pthread_create(&threads[i], NULL, run, (void *)100L);
+		for (int i = 0; i < 4; i++)
+			pthread_join(threads[i], NULL);
+	}
+	for (int i = 0; i < 3; i++) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			pthread_create(&threads[0], NULL, run, (void *)5L);
+			pthread_join(threads[0], NULL);
+			run((void *)9L);
+			_exit(0);
+		}
+		waitpid(pid, NULL, 0);
+	}
+	free(realloc(realloc(calloc(10, 193), 1932), 1940));
+	return 0;
+}
+"""
+
+
+@case
+def static_programs_count_as_dynamic_ones(edge):
+    """A hundred threads whose stacks are used again, and forks that make threads."""
+    def count(program):
+        traced = edge.compare([program])
+        edge.that(not traced.why_not(), f"all are traced: {traced.why_not()}")
+        return traced.ask("""
+            SELECT size, name, count(*), count(DISTINCT thread_id), count(DISTINCT process_id),
+                   sum(end_kind IS NOT NULL)
+            FROM allocation JOIN call ON call.id = call WHERE size BETWEEN 1900 AND 1940
+            GROUP BY 1, 2 ORDER BY 1, 2""")
+
+    dynamic = edge.compile(CROWD, "-fno-builtin", "-pthread")
+    need(dynamic, "no compiler")
+    expected = count(dynamic)
+    edge.that(len(expected) == 11, f"sizes and calls: {expected}")
+    for name, program in static_programs(edge, CROWD):
+        found = count(program)
+        edge.that(found == expected, f"{name}: {found}, as a dynamic one {expected}")
+
+
+NO_PTRACE = """#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(int n, char **words)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ptrace, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { sizeof(code) / sizeof(*code), code };
+
+	if (n < 2 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		return 99;
+	return execv(words[1], words + 1);
+}
+"""
+
+
+@case
+def a_static_program_runs_where_ptrace_is_refused(edge):
+    wrap = edge.compile(NO_PTRACE)
+    need(wrap, "no compiler")
+    for _, program in static_programs(edge):
+        alone = Outcome([program])
+        path = os.path.join(edge.folder, "refused.mst")
+        outcome = Outcome([wrap, edge.memsight, "record", "-f", "-o", path, "--", program])
+        edge.that(outcome.status == alone.status and outcome.stdout == alone.stdout,
+                  f"{outcome.status}: {outcome.stdout}")
+        edge.that(f"{program} is linked statically: its allocations are not recorded (ptrace is "
+                  "refused" in outcome.messages, f"said: {outcome.messages}")
+        break
 
 
 @case

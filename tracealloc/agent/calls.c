@@ -1,11 +1,14 @@
 /*
- * What a static program starts: one that is static, too, gets the agent. Others find our library in
- * their environment, as it was given to this one. In a child of posix_spawn this runs on a stack of
- * some kilobytes (musl: 1024 + PATH_MAX), and in the memory of its parent.
+ * Calls of a static program that are no allocations. What it starts: one that is static, too, gets
+ * the agent. Others find our library in their environment, as it was given to this one. In a child
+ * of posix_spawn this runs on a stack of some kilobytes (musl: 1024 + PATH_MAX), and in the memory
+ * of its parent.
  */
 #include <elf.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -70,6 +73,30 @@ static bool is_wanted(const char *path)
 	is_it = may_be_static(fd);
 	ta_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
 	return is_it;
+}
+
+/* Filters that it gives itself are ours to obey, see hooks/sandbox.c. */
+int prctl(int option, ...)
+{
+	unsigned long arguments[4], known[3];
+	struct ta_sandbox_change change;
+	va_list list;
+	int r;
+
+	va_start(list, option);
+	for (int i = 0; i < 4; i++)
+		arguments[i] = va_arg(list, unsigned long);
+	va_end(list);
+	if (option != PR_SET_SECCOMP && option != PR_SET_TSC)
+		return ta_real.prctl(option, arguments[0], arguments[1], arguments[2],
+				     arguments[3]);
+	known[0] = (unsigned long)option;
+	known[1] = arguments[0];
+	known[2] = arguments[1];
+	change = ta_sandbox_begin(SYS_prctl, known);
+	r = ta_real.prctl(option, arguments[0], arguments[1], arguments[2], arguments[3]);
+	ta_sandbox_end(&change, r >= 0);
+	return r;
 }
 
 /* Calls of ours leave errno alone: it is what the program's own function has made it. */
