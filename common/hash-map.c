@@ -32,6 +32,12 @@ uint64_t key_map_get(const struct key_map *map, uint64_t a, uint64_t b)
 	return map->capacity ? locate(map, a, b)->value : 0;
 }
 
+void key_map_prefetch(const struct key_map *map, uint64_t a, uint64_t b)
+{
+	if (map->capacity)
+		__builtin_prefetch(&map->entries[hash(a, b) & (map->capacity - 1)]);
+}
+
 static int grow(struct key_map *map)
 {
 	struct key_map larger = { .n = map->n,

@@ -21,6 +21,9 @@ struct key_map {
 /* The value of (a, b), 0 when there is none. */
 uint64_t key_map_get(const struct key_map *map, uint64_t a, uint64_t b);
 
+/* Have the place of (a, b) fetched into the cache, for a look at it soon. */
+void key_map_prefetch(const struct key_map *map, uint64_t a, uint64_t b);
+
 /* Set the value (not 0) of (a, b). Returns 0 or -ENOMEM. */
 int key_map_put(struct key_map *map, uint64_t a, uint64_t b, uint64_t value);
 

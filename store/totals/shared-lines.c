@@ -298,10 +298,15 @@ static void count(struct shared_line *line, unsigned number, const struct touch 
 	}
 }
 
-int shared_lines_add(struct shared_lines *lines, const struct touch *touch, int64_t stack_id)
+static uint64_t line_address(const struct touch *touch)
+{
+	return touch->address & ~(uint64_t)(SHARED_LINE_BYTES - 1);
+}
+
+static int add_touch(struct shared_lines *lines, const struct touch *touch, int64_t stack_id)
 {
 	const struct shared_line new_line = {
-		.address = touch->address & ~(uint64_t)(SHARED_LINE_BYTES - 1),
+		.address = line_address(touch),
 		.process = touch->process_row,
 	};
 	uint64_t number =
@@ -324,6 +329,41 @@ int shared_lines_add(struct shared_lines *lines, const struct touch *touch, int6
 	if (r == 0)
 		count(line, (unsigned)user, touch);
 	user_at(line, (unsigned)user)->last = (uint32_t)line->n_touches;
+	return r;
+}
+
+static int add_waiting(struct shared_lines *lines)
+{
+	const struct shared_waiting *next = &lines->waiting[lines->n_added++ % SHARED_WAITING];
+
+	return add_touch(lines, &next->touch, next->stack_id);
+}
+
+/* Lines of random addresses are in no cache: first where the line is found, then the line. */
+int shared_lines_add(struct shared_lines *lines, const struct touch *touch, int64_t stack_id)
+{
+	int r = lines->n_came - lines->n_added == SHARED_WAITING ? add_waiting(lines) : 0;
+
+	lines->waiting[lines->n_came++ % SHARED_WAITING] =
+		(struct shared_waiting){ *touch, stack_id };
+	key_map_prefetch(&lines->numbers, (uint64_t)touch->process_row, line_address(touch));
+	const struct touch *half =
+		&lines->waiting[(lines->n_came + SHARED_WAITING / 2) % SHARED_WAITING].touch;
+	uint64_t number =
+		key_map_get(&lines->numbers, (uint64_t)half->process_row, line_address(half));
+	if (number) {
+		__builtin_prefetch(&lines->items[number - 1]);
+		__builtin_prefetch((const char *)&lines->items[number - 1] + 64);
+	}
+	return r;
+}
+
+int shared_lines_settle(struct shared_lines *lines)
+{
+	int r = 0;
+
+	while (lines->n_added < lines->n_came && r == 0)
+		r = add_waiting(lines);
 	return r;
 }
 
@@ -357,9 +397,9 @@ static int write_pair(struct shared_line *line, const struct shared_pair *pair, 
 		sum->first_ns, sum->last_ns);
 }
 
-int shared_lines_write(const struct shared_lines *lines, struct db *db, int64_t run_id)
+int shared_lines_write(struct shared_lines *lines, struct db *db, int64_t run_id)
 {
-	int r = 0;
+	int r = shared_lines_settle(lines);
 
 	for (size_t i = 0; i < lines->n; i++) {
 		struct shared_line *line = &lines->items[i];

@@ -11,9 +11,9 @@
 
 #include "common/hash-map.h"
 #include "store/totals/share-sum.h"
+#include "store/touch.h"
 
 struct db;
-struct touch;
 
 #define SHARED_LINE_BYTES 64u
 #define SHARED_LINES	  (1u << 19)
@@ -82,7 +82,17 @@ struct shared_line {
 	uint32_t n_pairs;
 };
 
+/* Touches that wait until their line has come into the cache. */
+#define SHARED_WAITING 16u
+struct shared_waiting {
+	struct touch touch;
+	int64_t stack_id;
+};
+
 struct shared_lines {
+	struct shared_waiting waiting[SHARED_WAITING]; /* the one with number n in n % 16 */
+	size_t n_came;
+	size_t n_added; /* of them */
 	struct key_map numbers; /* of (process, address): index + 1 */
 	struct shared_line *items;
 	size_t n;
@@ -96,9 +106,16 @@ void shared_lines_finish(struct shared_lines *lines);
 
 /*
  * Add a touch of an address that is known, of a thread and process with rows; stack_id: where the
- * block was allocated that it lies in, 0: there is none. 0 or -ENOMEM.
+ * block was allocated that it lies in, 0: there is none. Some wait for those behind them. 0 or
+ * -ENOMEM.
  */
 int shared_lines_add(struct shared_lines *lines, const struct touch *touch, int64_t stack_id);
 
-/* Write the pairs that share a line to which one of them writes. Returns 0 or a negative errno. */
-int shared_lines_write(const struct shared_lines *lines, struct db *db, int64_t run_id);
+/* Add what waits. Returns 0 or -ENOMEM. */
+int shared_lines_settle(struct shared_lines *lines);
+
+/*
+ * Add what waits, and write the pairs that share a line to which one of them writes. Returns 0 or a
+ * negative errno.
+ */
+int shared_lines_write(struct shared_lines *lines, struct db *db, int64_t run_id);

@@ -90,8 +90,9 @@ static void use_in_turn(struct shared_lines *lines, const struct use *uses, size
 }
 
 /* What is told of two threads on the only line: 0 nothing, 1 the same bytes, 2 different ones. */
-static int told_of(const struct shared_lines *lines, int64_t thread, int64_t other)
+static int told_of(struct shared_lines *lines, int64_t thread, int64_t other)
 {
+	ck_assert_int_eq(shared_lines_settle(lines), 0);
 	struct shared_line *line = &lines->items[0];
 	int told = 0;
 
@@ -207,6 +208,7 @@ START_TEST(very_many_threads_of_a_line_are_counted)
 	/* At the same time: there is no room for all. */
 	for (int64_t i = 0; i < 200; i++)
 		use(&lines, BLOCK, &(struct use){ 5000 + i % 40, 0, 8, true, 0 });
+	ck_assert_int_eq(shared_lines_settle(&lines), 0);
 	ck_assert_uint_le(lines.items[0].n_users, SHARED_USERS);
 	shared_lines_finish(&lines);
 }
@@ -222,6 +224,7 @@ START_TEST(with_too_many_lines_shared_ones_stay_and_the_rest_is_counted)
 	for (uint64_t i = 2; i < SHARED_LINES + 10; i++)
 		use(&lines, i * 64, &(struct use){ 1, 0, 4, true, 0 });
 	use(&lines, 0x40, &(struct use){ 1, 0, 4, true, 0 });
+	ck_assert_int_eq(shared_lines_settle(&lines), 0);
 	for (size_t i = 0; i < lines.n; i++)
 		n += lines.items[i].n_touches;
 	ck_assert_uint_le(lines.n, SHARED_LINES);
@@ -251,6 +254,7 @@ START_TEST(accesses_that_found_their_line_modified_elsewhere_are_counted)
 		};
 		ck_assert_int_eq(shared_lines_add(&lines, &touch, 0), 0);
 	}
+	ck_assert_int_eq(shared_lines_settle(&lines), 0);
 	ck_assert_uint_eq(lines.items[0].n_hitm, 2);
 	shared_lines_finish(&lines);
 }
