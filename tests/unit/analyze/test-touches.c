@@ -181,6 +181,7 @@ START_TEST(what_lies_between_two_turns_of_the_other_counts)
 		    (struct use[]){
 			    { 3, 8, 4, false, 0 }, { 2, 0, 8, true, 0 }, { 2, 4, 8, false, 0 } },
 		    3, 4);
+	ck_assert_int_eq(shared_lines_settle(&lines), 0);
 	const struct shared_pair *pair = &lines.items[0].pairs[0];
 	/* 2, 3, 2 2, 3, 2 2, 3, 2 2, 3, 2 2: all but the first two and the last. */
 	ck_assert_uint_eq(pair->n_changes, 8);
