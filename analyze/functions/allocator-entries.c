@@ -16,6 +16,7 @@
 
 #define JUMP_BYTES  5u
 #define ENDBR_BYTES 4u
+#define PRCTL_BYTES 136u
 
 /* Names that say what a function is, in glibc, musl and libstdc++ (Itanium C++ ABI, 5.1). */
 static const struct {
@@ -256,6 +257,106 @@ static void settle(struct search *search)
 
 /* ---- By how they are built ---- */
 
+/*
+ * Functions that are one system call begin like this, behind an endbr64 perhaps: glibc's
+ * (sysdeps/unix/sysv/linux/x86_64/syscall.S, and generated ones), musl's execve.
+ */
+static const struct {
+	const char *name;
+	uint8_t other; /* enum entry_other */
+	uint8_t n_bytes; /* of the function */
+	uint8_t n_code;
+	uint8_t code[26];
+} calls[] = {
+	{ "execve", ENTRY_EXECVE, 33, 7, { 0xb8, 0x3b, 0, 0, 0, 0x0f, 0x05 } },
+	{ "execve",
+	  ENTRY_EXECVE,
+	  24,
+	  11,
+	  { 0x48, 0x83, 0xec, 0x08, 0xb8, 0x3b, 0, 0, 0, 0x0f, 0x05 } },
+	{ "prctl", ENTRY_PRCTL, PRCTL_BYTES, 0, { 0 } }, /* is_prctl() */
+	{ "syscall", ENTRY_SYSCALL, 51, 25, { 0x48, 0x89, 0xf8, 0x48, 0x89, 0xf7, 0x48, 0x89, 0xd6,
+					      0x48, 0x89, 0xca, 0x4d, 0x89, 0xc2, 0x4d, 0x89, 0xc8,
+					      0x4c, 0x8b, 0x4c, 0x24, 0x08, 0x0f, 0x05 } },
+};
+#define N_CALLS (sizeof(calls) / sizeof(calls[0]))
+
+/*
+ * prctl is C, and takes what it is given off a list: it makes room, keeps the second argument where
+ * lists have it, and then makes its call. That takes up to PRCTL_BYTES, of which a part is looked
+ * at.
+ */
+static bool is_prctl(const uint8_t *bytes)
+{
+	static const uint8_t room[] = { 0x48, 0x83, 0xec }; /* sub $N, %rsp */
+	static const uint8_t fourth[] = { 0x49, 0x89, 0xca }; /* mov %rcx, %r10 */
+	static const uint8_t second[] = { 0x48, 0x89, 0x74, 0x24 }; /* mov %rsi, N(%rsp) */
+	static const uint8_t call[] = { 0xb8, 0x9d, 0, 0, 0, 0x0f, 0x05 };
+
+	return memcmp(bytes, room, sizeof(room)) == 0 &&
+	       memmem(bytes, 12, fourth, sizeof(fourth)) &&
+	       memmem(bytes, 24, second, sizeof(second)) &&
+	       memmem(bytes, PRCTL_BYTES - 40, call, sizeof(call));
+}
+
+static bool is_call(const uint8_t *bytes, size_t i)
+{
+	return calls[i].n_code ? memcmp(bytes, calls[i].code, calls[i].n_code) == 0
+			       : is_prctl(bytes);
+}
+
+/* Of the functions of a segment, which begin at multiples of 16; two alike are neither. */
+static void look_for_calls(const uint8_t *bytes, size_t n_bytes, uint64_t address,
+			   struct candidate found[N_CALLS], size_t n_found[N_CALLS])
+{
+	static const uint8_t endbr64[ENDBR_BYTES] = { 0xf3, 0x0f, 0x1e, 0xfa };
+
+	for (size_t at = 0; at + PRCTL_BYTES <= n_bytes; at += 16) {
+		size_t skip = memcmp(bytes + at, endbr64, ENDBR_BYTES) == 0 ? ENDBR_BYTES : 0;
+
+		for (size_t i = 0; i < N_CALLS; i++) {
+			if (!is_call(bytes + at + skip, i))
+				continue;
+			n_found[i]++;
+			found[i] = (struct candidate){
+				.name = calls[i].name,
+				.start = address + at,
+				.end = address + at + skip + calls[i].n_bytes,
+				.call = (uint8_t)(ENTRY_FIRST_OTHER + calls[i].other),
+			};
+		}
+	}
+}
+
+static int add_calls(struct search *search)
+{
+	struct candidate found[N_CALLS];
+	size_t n_found[N_CALLS] = { 0 };
+	int r = 0;
+
+	for (size_t i = 0; i < search->object->n_segments; i++) {
+		const struct object_segment *segment = &search->object->segments[i];
+		/* From the first multiple of 16 in memory on. */
+		uint64_t start = (segment->address + 15) & ~UINT64_C(15);
+		uint64_t skip = start - segment->address;
+		auto_free uint8_t *bytes = NULL;
+
+		if (!segment->is_executable || segment->file_bytes <= skip)
+			continue;
+		bytes = malloc(segment->file_bytes);
+		if (!bytes)
+			return -ENOMEM;
+		look_for_calls(
+			bytes,
+			object_read(search->object, start, bytes, segment->file_bytes - skip),
+			start, found, n_found);
+	}
+	for (size_t i = 0; r == 0 && i < N_CALLS; i++)
+		if (n_found[i] == 1)
+			r = add_candidate(search, &found[i]);
+	return r;
+}
+
 static int read_signature(struct search *search)
 {
 	struct allocator_entries *entries = search->entries;
@@ -272,6 +373,8 @@ static int read_signature(struct search *search)
 						  .end = signature.functions[i].end,
 						  .call = signature.functions[i].call,
 					  });
+	if (r == 0 && signature.n > 0)
+		r = add_calls(search);
 	settle(search);
 	entries->libc = signature.libc;
 	snprintf(entries->why, sizeof(entries->why), "%s", signature.why ? signature.why : "");
