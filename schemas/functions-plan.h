@@ -81,6 +81,7 @@ struct plan_argument {
 #define PLAN_PLACE_NUMBER 0x0fu
 #define PLAN_PLACE_INT	  0x10u /* its lower 32 bits */
 #define PLAN_PLACE_RESULT 0x20u /* no argument, but what the function returns */
+#define PLAN_PLACE_FILE	  0x40u /* of a pool: in a variable of the file (plan_function.variable) */
 
 /* What a function of an allocator is called with (record --alloc-function). */
 struct plan_rule {
@@ -119,5 +120,6 @@ struct plan_function {
 	uint64_t semaphore; /* ELF address of 16 bits that count who listens; 0: none */
 	struct plan_argument arguments[PLAN_ARGUMENTS];
 	struct plan_rule rule;
+	uint64_t variable; /* ELF address, where the rule has PLAN_PLACE_FILE */
 };
-_Static_assert(sizeof(struct plan_function) == 360, "is shared");
+_Static_assert(sizeof(struct plan_function) == 368, "is shared");

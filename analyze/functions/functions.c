@@ -386,6 +386,7 @@ static const char *source_of(const struct units *units, uint64_t address)
 struct look {
 	struct function_choice *choice;
 	struct found_functions *found;
+	struct object *object;
 	const char *path;
 	bool is_system;
 	enum never_in nevers; /* that hold for it */
@@ -497,6 +498,27 @@ static int keep_found(struct found_functions *found, struct found_function *item
 	return 0;
 }
 
+/* ELF address of a variable of 8 bytes; 0: the file has none of that name. */
+static uint64_t find_variable(struct object *object, const char *wanted)
+{
+	int n = dwfl_module_getsymtab(object->module);
+
+	for (int i = 1; i < n; i++) {
+		GElf_Addr address;
+		GElf_Word section;
+		GElf_Sym symbol;
+		const char *name = dwfl_module_getsym_info(object->module, i, &symbol, &address,
+							   &section, NULL, NULL);
+
+		if (name && section != SHN_UNDEF && symbol.st_size == sizeof(uint64_t) &&
+		    GELF_ST_TYPE(symbol.st_info) == STT_OBJECT &&
+		    strncmp(name, wanted, strlen(wanted)) == 0 &&
+		    (!name[strlen(wanted)] || name[strlen(wanted)] == '@'))
+			return address;
+	}
+	return 0;
+}
+
 static int add_found(const struct look *look, size_t i)
 {
 	const struct code_function *function = &look->functions[i];
@@ -513,6 +535,13 @@ static int add_found(const struct look *look, size_t i)
 	if (look->rules[i]) {
 		item.allocator = strdup(look->rules[i]->allocator);
 		item.rule = look->rules[i]->plan;
+		if (look->rules[i]->variable) {
+			item.variable = find_variable(look->object, look->rules[i]->variable);
+			if (!item.variable && item.code.way != CODE_WAY_NONE) {
+				item.code.way = CODE_WAY_NONE;
+				item.code.why = CODE_WHY_ARGUMENTS;
+			}
+		}
 		if (!item.allocator) {
 			finish_found(&item);
 			return -ENOMEM;
@@ -746,6 +775,7 @@ int functions_find(const struct functions_wish *wish, const char *path,
 		auto_look struct look look = {
 			.choice = is_choosing ? wish->choice : NULL,
 			.found = found,
+			.object = object,
 			.path = path,
 			.is_system = kind != SYSTEM_NONE,
 		};

@@ -19,6 +19,7 @@ struct found_function {
 	struct probe *probe; /* NULL: a function; code has where its nop, or a branch to it, is */
 	char *allocator; /* whose function it is; NULL: it is to be a region */
 	struct plan_rule rule; /* of that */
+	uint64_t variable; /* ELF address of what the rule names; 0: none */
 };
 
 struct found_functions {

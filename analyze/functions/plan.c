@@ -78,6 +78,7 @@ static bool plan_one(struct found_function *found, struct plan_function *ret_fun
 	if (!found->probe)
 		function.name_id = text_name_id(found->allocator ? found->allocator : found->name);
 	function.rule = found->rule;
+	function.variable = found->variable;
 	*ret_function = function;
 	return true;
 }

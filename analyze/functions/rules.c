@@ -14,6 +14,7 @@
 
 enum takes {
 	TAKES_ARGUMENT, /* argN, intN */
+	TAKES_POOL, /* also @NAME */
 	TAKES_SIZE, /* also a number, or argN*argM */
 	TAKES_RESULT, /* ret, or *argN */
 	TAKES_WORD,
@@ -31,7 +32,7 @@ static const struct key {
 	{ "old", TAKES_ARGUMENT, offsetof(struct plan_rule, old) },
 	{ "free", TAKES_ARGUMENT, offsetof(struct plan_rule, free) },
 	{ "next", TAKES_ARGUMENT, offsetof(struct plan_rule, next) },
-	{ "pool", TAKES_ARGUMENT, offsetof(struct plan_rule, pool) },
+	{ "pool", TAKES_POOL, offsetof(struct plan_rule, pool) },
 	{ "create", TAKES_RESULT, offsetof(struct plan_rule, create) },
 	{ "reset", TAKES_ARGUMENT, offsetof(struct plan_rule, reset) },
 	{ "destroy", TAKES_ARGUMENT, offsetof(struct plan_rule, reset) },
@@ -103,6 +104,21 @@ static int read_result(const struct reader *reader, const char *at, size_t n, ui
 	return 0;
 }
 
+/* A variable of the file that the function is in, or an argument. */
+static int read_pool(const struct reader *reader, const char *at, size_t n)
+{
+	struct plan_rule *plan = &reader->rule->plan;
+
+	free(reader->rule->variable);
+	reader->rule->variable = NULL;
+	plan->pool = n > 1 && *at == '@' ? PLAN_PLACE_FILE : read_argument(at, n);
+	if (!plan->pool)
+		return refuse(reader, at, "a pool is @VARIABLE, or one of " PLACES);
+	if (plan->pool == PLAN_PLACE_FILE)
+		reader->rule->variable = strndup(at + 1, n - 1);
+	return plan->pool == PLAN_PLACE_FILE && !reader->rule->variable ? -ENOMEM : 0;
+}
+
 static int read_value(const struct reader *reader, const struct key *key, const char *at, size_t n)
 {
 	uint8_t *place = (uint8_t *)&reader->rule->plan + key->offset;
@@ -112,6 +128,8 @@ static int read_value(const struct reader *reader, const struct key *key, const 
 		return read_size(reader, at, n);
 	case TAKES_RESULT:
 		return read_result(reader, at, n, place);
+	case TAKES_POOL:
+		return read_pool(reader, at, n);
 	case TAKES_WORD:
 		free(reader->rule->allocator);
 		reader->rule->allocator = strndup(at, n);
@@ -242,6 +260,7 @@ int function_rule_parse(const char *text, const char *allocator, struct function
 		free(rule.module);
 		free(rule.pattern);
 		free(rule.allocator);
+		free(rule.variable);
 		return r;
 	}
 	*ret_rule = rule;
@@ -254,4 +273,5 @@ void function_rule_finish(struct function_rule *rule)
 	free(rule->module);
 	free(rule->pattern);
 	free(rule->allocator);
+	free(rule->variable);
 }

@@ -17,6 +17,7 @@ struct function_rule {
 	regex_t regex; /* ... which is one of whole names */
 	char *allocator; /* as reports name it */
 	struct plan_rule plan;
+	char *variable; /* that has the pool; NULL: an argument has it */
 	const char *set; /* of --allocators, whose line it is; NULL: none */
 	bool has_matched;
 	struct nearest_name nearest; /* set by who asks for it */

@@ -28,6 +28,16 @@ static uint64_t argument_or_none(const uintptr_t *slot, uint8_t place)
 	return place ? argument(slot, place) : 0;
 }
 
+/* Of a variable of the file it is what it holds now. */
+static uint64_t pool_of(const uintptr_t *slot, const struct ta_function *function)
+{
+	const struct plan_function *planned = function->planned;
+
+	if (function->rule->pool != PLAN_PLACE_FILE)
+		return argument_or_none(slot, function->rule->pool);
+	return *(const uintptr_t *)(uintptr_t)(function->bias + planned->variable);
+}
+
 /* 0: it is none. */
 static uint64_t size_of(const uintptr_t *slot, const struct plan_rule *rule)
 {
@@ -98,7 +108,7 @@ void ta_allocator_wait(const struct ta_hook *hook, const struct ta_function *fun
 		.slot = (uintptr_t)slot,
 		.thunk = thunk,
 		.size = size_of(slot, rule),
-		.pool = argument_or_none(slot, rule->pool),
+		.pool = pool_of(slot, function),
 		.old = argument_or_none(slot, rule->old),
 		.out = argument_or_none(
 			slot, (uint8_t)((rule->pointer | rule->create) & ~PLAN_PLACE_RESULT)),
