@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What a call of an empty function costs its thread: plain, by memsight, with hooks of
--finstrument-functions that count or take times, and by uftrace where it is installed. Then how far
-the time that memsight reports of a function is from what the function itself saw.
+-finstrument-functions that count or take times, and by uftrace where it is installed. Then what a
+block costs that functions of an allocator take and give, and how far the time that memsight reports
+of a function is from what the function itself saw.
 
 bench-functions.py MEMSIGHT SOURCE [ROUNDS]: SOURCE is function-calls.c. Prints ns a call above the
 plain program's: the least and the median of the rounds, which take turns."""
@@ -65,6 +66,11 @@ def main():
         for name, values in found.items():
             print(f"{name}: {min(values) - least:.1f} ns more (median"
                   f" {statistics.median(values) - least:.1f})")
+        pairs = [ns_of([*record, "--alloc-function", "pool_take:size=arg2", "--alloc-function",
+                        "pool_give:free=arg1", "--", plain, "pair"], folder)
+                 for _ in range(ROUNDS)]
+        print(f"a block by --alloc-function, taken and given: {min(pairs):.1f} ns (median"
+              f" {statistics.median(pairs):.1f}), plain {ns_of([plain, 'pair'], folder):.1f}")
         for ns in 200, 1000:
             errors = [known(record, plain, ns, folder) for _ in range(ROUNDS)]
             print(f"reported of {ns} ns: {statistics.median(errors):+.1f} ns a call (from"
