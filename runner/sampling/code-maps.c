@@ -2,11 +2,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "common/array.h"
 #include "common/cleanup.h"
@@ -23,13 +25,24 @@ static bool is_made_by_program(const char *path)
 	       (n >= sizeof(deleted) && strcmp(path + n - (sizeof(deleted) - 1), deleted) == 0);
 }
 
-static bool is_fixed_map(const struct image_map *map)
+/* What the process runs, wherever it lies, removed or not: the kernel lets nobody write there. */
+static void read_executable(pid_t pid, char ret_path[PATH_MAX])
+{
+	char link[32];
+
+	snprintf(link, sizeof(link), "/proc/%d/exe", (int)pid);
+	ssize_t n = readlink(link, ret_path, PATH_MAX - 1);
+	ret_path[n > 0 ? n : 0] = '\0';
+}
+
+static bool is_fixed_map(const struct image_map *map, const char *executable)
 {
 	if ((map->prot & PROT_WRITE) || map->flags != MAP_PRIVATE)
 		return false;
 	if (strcmp(map->path, "[vdso]") == 0)
 		return true;
-	return map->path[0] == '/' && map->inode != 0 && !is_made_by_program(map->path);
+	return map->path[0] == '/' && map->inode != 0 &&
+	       (strcmp(map->path, executable) == 0 || !is_made_by_program(map->path));
 }
 
 /* Without memory it is taken for one that may change: less is known, nothing wrong. */
@@ -40,11 +53,17 @@ static void add_range(struct code_range **ranges, size_t *n, const struct image_
 	(*ranges)[(*n)++] = (struct code_range){ map->start, map->end };
 }
 
+struct reading {
+	struct code_maps *maps;
+	char executable[PATH_MAX];
+};
+
 static void take_map(void *user, const struct image_map *map)
 {
-	struct code_maps *maps = user;
+	const struct reading *reading = user;
+	struct code_maps *maps = reading->maps;
 
-	if (!is_fixed_map(map))
+	if (!is_fixed_map(map, reading->executable))
 		return;
 	if (map->prot & PROT_EXEC)
 		add_range(&maps->fixed, &maps->n_fixed, map);
@@ -55,10 +74,13 @@ static void take_map(void *user, const struct image_map *map)
 /* False: they cannot be read. */
 static bool read_maps(struct code_maps *maps, pid_t pid)
 {
+	struct reading reading = { .maps = maps };
+
 	if (maps->is_known)
 		return true;
+	read_executable(pid, reading.executable);
 	maps->n_fixed = maps->n_constant = 0;
-	maps->is_known = image_each_map(pid, take_map, maps) >= 0;
+	maps->is_known = image_each_map(pid, take_map, &reading) >= 0;
 	return maps->is_known;
 }
 

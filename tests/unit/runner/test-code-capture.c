@@ -1,8 +1,11 @@
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <signal.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,7 +14,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "runner/processes/image-proc.h"
 #include "runner/sampling/code-capture.h"
+#include "runner/sampling/code-maps.h"
 #include "tests/unit/pmu/watched.h"
 #include "tests/support/suite.h"
 
@@ -524,6 +529,51 @@ START_TEST(versions_of_code_are_bounded_and_counted)
 }
 END_TEST
 
+/* The first page of code of a file's map. */
+static void take_code_of_copy(void *user, const struct image_map *map)
+{
+	if ((map->prot & PROT_EXEC) && strncmp(map->path, "/dev/shm/", 9) == 0)
+		*(uint64_t *)user = map->start;
+}
+
+/* Programs map files there that they write code to, but nobody can write to one that runs. */
+START_TEST(an_executable_in_shared_memory_is_fixed_and_other_files_there_are_not)
+{
+	char path[] = "/dev/shm/memsight-test-XXXXXX", command[128];
+	struct code_maps maps = { 0 }, own = { 0 };
+	uint64_t at = 0;
+	int fd = mkstemp(path);
+
+	ck_assert_int_ge(fd, 0);
+	close(fd); /* who has it open for writing keeps it from being run */
+	snprintf(command, sizeof(command), "cp /bin/sleep %s && chmod 700 %s", path, path);
+	ck_assert_int_eq(system(command), 0);
+	pid_t pid = fork();
+	if (pid == 0)
+		_exit(execl(path, path, "60", (char *)NULL));
+	for (int i = 0; i < 2000 && at == 0; i++, usleep(1000))
+		image_each_map(pid, take_code_of_copy, &at);
+	if (at == 0 && waitpid(pid, NULL, WNOHANG) == pid) {
+		puts("no program can be run from /dev/shm here");
+		unlink(path);
+		return;
+	}
+	ck_assert_uint_ne(at, 0);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	void *mapped = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	ck_assert_ptr_ne(mapped, MAP_FAILED);
+	close(fd);
+	ck_assert(code_maps_is_fixed(&maps, pid, at));
+	ck_assert(!code_maps_is_fixed(&own, getpid(), (uint64_t)(uintptr_t)mapped));
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	code_maps_finish(&maps);
+	code_maps_finish(&own);
+	munmap(mapped, PAGE);
+	unlink(path);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("code-capture");
@@ -531,6 +581,8 @@ int main(void)
 
 	tcase_add_loop_test(tcase, a_sample_stores_its_page_and_the_next_once, 0, 2);
 	tcase_add_test(tcase, the_page_behind_the_last_is_no_loss);
+	tcase_add_test(tcase,
+		       an_executable_in_shared_memory_is_fixed_and_other_files_there_are_not);
 	tcase_add_test(tcase, each_image_has_pages_of_its_own);
 	tcase_add_test(tcase, a_range_with_new_content_is_read_anew);
 	tcase_add_test(tcase, what_cannot_be_read_is_counted);
