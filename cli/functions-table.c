@@ -115,6 +115,15 @@ int functions_check(const struct option_set *options, bool *ret_is_chosen)
 	    (!report || strcmp(report, "--functions") != 0))
 		return cmd_usage("--trips-only counts calls of functions that are chosen, "
 				 "as by --function-include");
+	bool is_steered =
+		option_choice(options, OPTION_FUNCTION_MODE) == CHOICE_FUNCTION_MODE_REGION;
+	if (is_steered && (!report || strcmp(report, "--functions") != 0))
+		return cmd_usage("--mode is for functions that are chosen, as by "
+				 "--function-include");
+	if (is_steered && option_flag(options, OPTION_TRIPS_ONLY))
+		return cmd_usage(
+			"--mode region and --trips-only exclude each other: who only counts "
+			"does not look at pauses");
 	if (option_origin(options, OPTION_FUNCTIONS_FORMAT) > OPTION_FROM_DEFAULT)
 		return cmd_usage("record: --format is that of --functions-dry-run");
 	return CMD_DONE;
@@ -638,6 +647,7 @@ int functions_choose(const struct option_set *options, const struct functions_of
 		chosen->plan.names,
 		chosen->plan.n,
 		option_flag(options, OPTION_TRIPS_ONLY),
+		option_choice(options, OPTION_FUNCTION_MODE) == CHOICE_FUNCTION_MODE_REGION,
 	};
 	*ret_functions = &chosen->functions;
 	return CMD_DONE;

@@ -41,6 +41,7 @@ struct run_functions {
 	const char *const *names; /* of its functions */
 	size_t n;
 	bool trips_only; /* their calls are counted, and nothing else */
+	bool are_steered; /* by pauses, and what the program collects */
 };
 
 struct run_options {

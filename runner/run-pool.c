@@ -27,6 +27,7 @@ static uint32_t ring_flags(const struct run_options *options)
 	       (options->null_sink ? RING_FLAG_NULL_SINK : 0) |
 	       (options->api_marks ? RING_FLAG_API_MARKS : 0) |
 	       (options->usdt ? RING_FLAG_USDT : 0) |
+	       (options->functions && options->functions->are_steered ? RING_FLAG_STEERED : 0) |
 	       (collector_pages_interval(options) == INT64_MAX ? 0 : RING_FLAG_LEAVE);
 }
 

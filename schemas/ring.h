@@ -76,6 +76,7 @@
 #define RING_FLAG_API_MARKS (1u << 2) /* the program's own pause, resume and collect are ignored */
 #define RING_FLAG_USDT	    (1u << 5) /* the probes of tracealloc/pick/usdt.h fire */
 #define RING_FLAG_STATIC    (1u << 6) /* static programs get the agent (schemas/recording.h) */
+#define RING_FLAG_STEERED   (1u << 7) /* pauses of the program leave calls of functions out */
 #define RING_FLAG_WRITES    (1u << 4) /* a userfaultfd is wanted (schemas/recording.h) */
 
 /*

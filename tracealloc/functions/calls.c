@@ -269,6 +269,8 @@ static ta_always_inline void enter(struct ta_function *function, uintptr_t *slot
 	/* What an allocator's function jumps to hands out its block. */
 	if (ta_unlikely(ta_thunk_is(to)) && is_allocator(ta_thunk_data_of(to)->function))
 		return;
+	if (ta_unlikely(ta_image.flags & RING_FLAG_STEERED) && ta_pause_is_on(RING_EVENTS_REGIONS))
+		return;
 	if (!ta_hook_enter_kept(&hook, slot - 1, RING_EVENTS_REGIONS))
 		return;
 	if (ta_unlikely(ta_thunk_is(to)))

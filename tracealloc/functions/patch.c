@@ -565,12 +565,24 @@ void ta_functions_list(struct attach_functions *ret_functions)
 	};
 }
 
+static bool has_probes(const struct plan_file *file)
+{
+	bool has = false;
+
+	for (uint32_t k = file->first; k < file->first + file->n; k++)
+		has |= functions[k].entry && planned[k].semaphore;
+	return has;
+}
+
 static void listen_all(int more)
 {
-	for (uint32_t i = 0; i < plan->n_files; i++)
+	for (uint32_t i = 0; i < plan->n_files; i++) {
+		if (!has_probes(&files[i]) || !is_still_loaded(&placed[i], &files[i]))
+			continue;
 		for (uint32_t k = files[i].first; k < files[i].first + files[i].n; k++)
-			if (functions[k].entry && is_still_loaded(&placed[i], &files[i]))
+			if (functions[k].entry)
 				listen(&placed[i], &planned[k], more);
+	}
 }
 
 void ta_functions_commit(void)

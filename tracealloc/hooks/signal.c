@@ -8,6 +8,7 @@
 #include "tracealloc/hooks/dump.h"
 #include "tracealloc/hooks/hook.h"
 #include "tracealloc/hooks/real.h"
+#include "tracealloc/plugin/plugin.h"
 #include "tracealloc/sampler.h"
 
 #define TA_REAL(name, type, params) TA_EXPORT type name params;
@@ -59,7 +60,10 @@ TA_EXPORT int sigaction(int number, const struct sigaction *action, struct sigac
 	}
 	if (ta_dump_is(number))
 		return ta_dump_set(action, old);
-	return ta_real.sigaction(number, action, old);
+	int r = ta_real.sigaction(number, action, old);
+
+	ta_plugins_look_again();
+	return r;
 }
 
 static __sighandler_t set_dump_handler(int number, __sighandler_t handler)
@@ -83,8 +87,12 @@ TA_EXPORT __sighandler_t signal(int number, __sighandler_t handler)
 	}
 	if (ta_dump_is(number))
 		return set_dump_handler(number, handler);
-	if (!ta_sampler_is_on() || number != RING_SIGNAL)
-		return ta_real.signal(number, handler);
+	if (!ta_sampler_is_on() || number != RING_SIGNAL) {
+		__sighandler_t before = ta_real.signal(number, handler);
+
+		ta_plugins_look_again();
+		return before;
+	}
 	if (ta_image_is_own())
 		yield_signal();
 	return ta_sampler_hide(ta_real.signal(number, handler));

@@ -11,6 +11,7 @@
 
 #include "include/memsight-plugin.h"
 #include "tracealloc/hooks/hook.h"
+#include "tracealloc/hooks/real.h"
 #include "tracealloc/plugin/note.h"
 #include "tracealloc/sandbox.h"
 
@@ -20,6 +21,7 @@
 /* Whoever needs a ms three times in a row was not interrupted, but is slow. */
 #define SLOW_MS	  1u
 #define SLOW_ASKS 3u
+#define LOOK_ASKS 64u /* handlers that were set past our hooks are found after so many */
 
 static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
 #define N_FAULTS (sizeof(faults) / sizeof(faults[0]))
@@ -40,6 +42,7 @@ struct component {
 };
 
 bool ta_plugins_are_on;
+_Atomic bool ta_plugins_must_look = true;
 
 /* Pages of zeros in a program without plug-ins. */
 static TA_LARGE struct {
@@ -48,6 +51,7 @@ static TA_LARGE struct {
 	uint32_t n_plugins;
 	uint32_t n_components;
 	struct sigaction own[N_FAULTS]; /* the program's */
+	_Atomic uint32_t n_asks;
 	_Atomic uint32_t n_inside; /* threads that run a plug-in */
 	_Atomic bool is_over;
 	void (*fini[MAX_PLUGINS])(void);
@@ -73,26 +77,36 @@ static void on_fault(int signal, siginfo_t *info, void *context)
 	}
 	while (i + 1 < N_FAULTS && faults[i] != signal)
 		i++;
-	sigaction(signal, &all.own[i], NULL);
+	ta_real.sigaction(signal, &all.own[i], NULL);
+	atomic_store(&ta_plugins_must_look, true);
 	if (info->si_code <= 0)
 		ta_syscall(SYS_rt_tgsigqueueinfo, ta_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0),
 			   ta_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0), signal, (long)info, 0, 0);
 }
 
-/* Have faults come to us, whoever had them: the program may have set a handler since. */
+/*
+ * Have faults come to us, whoever had them: the program may have set a handler since. To ask takes
+ * five system calls: so that is done where one of our hooks has seen it, and now and then.
+ */
 static void catch_faults(void)
 {
+	bool is_due =
+		atomic_fetch_add_explicit(&all.n_asks, 1, memory_order_relaxed) % LOOK_ASKS == 0;
+
+	if (!atomic_load_explicit(&ta_plugins_must_look, memory_order_relaxed) && !is_due)
+		return;
+	atomic_store(&ta_plugins_must_look, false);
 	struct sigaction ours = { .sa_sigaction = on_fault,
 				  .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER };
 
 	for (size_t i = 0; i < N_FAULTS; i++) {
 		struct sigaction now;
 
-		if (sigaction(faults[i], NULL, &now) < 0 ||
+		if (ta_real.sigaction(faults[i], NULL, &now) < 0 ||
 		    ((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_fault))
 			continue;
 		all.own[i] = now;
-		sigaction(faults[i], &ours, NULL);
+		ta_real.sigaction(faults[i], &ours, NULL);
 	}
 }
 
@@ -102,9 +116,9 @@ static void leave_faults(void)
 	for (size_t i = 0; i < N_FAULTS; i++) {
 		struct sigaction now;
 
-		if (sigaction(faults[i], NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) &&
+		if (ta_real.sigaction(faults[i], NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) &&
 		    now.sa_sigaction == on_fault)
-			sigaction(faults[i], &all.own[i], NULL);
+			ta_real.sigaction(faults[i], &all.own[i], NULL);
 	}
 }
 
@@ -423,7 +437,8 @@ void ta_plugins_start(void)
 	int saved = errno;
 	void *library = NULL;
 
-	if (!ta_image.control || !ta_image.control->load[0] || ta_sandbox_is_on)
+	if (!ta_image.control || !ta_image.control->load[0] || ta_sandbox_is_on ||
+	    !ta_real.sigaction)
 		return;
 	memcpy(all.load, ta_image.control->load, sizeof(all.load) - 2);
 	for (const char *at = all.load; *at; at += strlen(at) + 1)

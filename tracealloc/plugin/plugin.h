@@ -31,6 +31,14 @@ void ta_plugins_end(void);
  */
 extern bool ta_plugins_are_on __attribute__((visibility("hidden")));
 
+/* The program may have set a handler: who asks next has a look. Any thread; signal safe. */
+extern _Atomic bool ta_plugins_must_look __attribute__((visibility("hidden")));
+static inline void ta_plugins_look_again(void)
+{
+	if (__builtin_expect(ta_plugins_are_on, 0))
+		ta_plugins_must_look = true;
+}
+
 /* ta_plugins_ask() where there are any. Outside of hooks. */
 void ta_plugins_ask_all(enum trace_asked when);
 

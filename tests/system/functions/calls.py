@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Functions as regions, left in every way there is: each call is counted once, and what the program
 does is as without us. Arguments: memsight, victims."""
+import ctypes
 import json
 import os
 import sys
@@ -11,6 +12,8 @@ import whole
 MEMSIGHT = os.path.abspath(sys.argv[1])
 VICTIMS = [os.path.abspath(path) for path in sys.argv[2:]]
 checks = whole.Checks()
+
+PR_SET_MDWE = 65 # Linux 6.3
 
 # Those whose frame is thrown away by what they call, each time or by every second or third call.
 LEFT = {"f_throws", "f_passes", "f_jumps", "f_raises", "f_handler", "f_ends_thread", "f_thread"}
@@ -55,6 +58,27 @@ def check_calls(folder, victim, *options):
         checks.that(False, f"{name}: {difference}")
     check_counts(name, plain, database)
     return database
+
+
+def check_denied(folder, victim):
+    """Where nobody may make code (PR_SET_MDWE) the program runs as it is, and that is said."""
+    def deny():
+        ctypes.CDLL(None).prctl(PR_SET_MDWE, 1, 0, 0, 0)
+
+    trace = os.path.join(folder, "denied.mst")
+    if os.system(f"{sys.executable} -c 'import ctypes, sys;"
+                 f" sys.exit(ctypes.CDLL(None).prctl({PR_SET_MDWE}, 1, 0, 0, 0) != 0)'"):
+        print("not measured: this kernel has no PR_SET_MDWE")
+        return
+    outcome = whole.Outcome([MEMSIGHT, "record", "-q", "-o", trace, "--function-include", "^f_",
+                             "--", victim], preexec_fn=deny)
+    for difference in outcome.differs_from(whole.Outcome([victim])):
+        checks.that(False, f"denied: {difference}")
+    whole.run([MEMSIGHT, "analyze", trace])
+    database = whole.Database(trace + ".db")
+    losses = [reason for _, reason in database.losses()]
+    checks.that(database.one("SELECT count(*) FROM region_total") == 0 and
+                any("left as they were" in reason for reason in losses), f"denied: {losses}")
 
 
 def check_copy(folder, victim):
@@ -166,6 +190,7 @@ def main():
             check_stacks(victim, database)
             check_flat(folder, victim, database)
         check_trips(folder, VICTIMS[-1])
+        check_denied(folder, VICTIMS[-1])
         check_copy(folder, VICTIMS[-1])
         check_series(folder, VICTIMS[-1])
         check_calls(folder, VICTIMS[-1], "--stacks", "fp")
