@@ -78,8 +78,9 @@ static uint32_t put_options(struct note_bytes *note, const struct option_set *op
 		for (size_t i = 0; i < options->lists[id].n; i++) {
 			const char *text = options->lists[id].texts[i];
 			/* It is started in other folders than this one. */
-			auto_free char *path =
-				id == OPTION_FUNCTION_LIST ? realpath(text, NULL) : NULL;
+			auto_free char *path = id == OPTION_FUNCTION_LIST || id == OPTION_LOAD
+						       ? realpath(text, NULL)
+						       : NULL;
 
 			n += put_word(note, row->name, path ? path : text);
 		}

@@ -38,13 +38,15 @@ static int series_modes_begin(struct option_set *set)
 	return option_parse(COMMAND_RECORD, 1, words, set);
 }
 
-/* A list's file is named from where the series is started; its runs have folders of their own. */
+/* Files are named from where the series is started; its runs have folders of their own. */
 static int assign(struct option_set *set, const char *key, const char *value)
 {
-	bool is_list = strcmp(key, option_row(OPTION_FUNCTION_LIST)->name) == 0;
-	auto_free char *path = is_list ? realpath(value, NULL) : NULL;
+	bool is_file = strcmp(key, option_row(OPTION_FUNCTION_LIST)->name) == 0 ||
+		       strcmp(key, option_row(OPTION_LOAD)->name) == 0;
+	char *path = is_file ? realpath(value, NULL) : NULL;
+	int r = path ? option_keep(set, path) : 0;
 
-	return option_assign(set, key, path ? path : value, OPTION_FROM_FILE);
+	return r < 0 ? r : option_assign(set, key, path ? path : value, OPTION_FROM_FILE);
 }
 
 /* A series_option_check. user is a struct option_set of `record` that may be scribbled in. */

@@ -73,25 +73,56 @@ int entry_find_functions(struct entry *entry)
 }
 
 /*
- * The bytes of one jump, by one write of a word, so that whoever is killed has written all of it or
- * nothing. A word that begins there may reach into a page that is not mapped; then it ends there.
+ * The word that holds the bytes of a jump, as it is now. One that begins there may reach into a
+ * page that is not mapped; then it ends there. A negative errno: there is no such code.
  */
+static int read_word(const struct entry *entry, const struct attach_jump *jump, uint64_t *ret_at,
+		     uint8_t ret_word[WORD_BYTES])
+{
+	bool is_last = jump->address % PAGE_BYTES > PAGE_BYTES - WORD_BYTES;
+
+	if (jump->n > sizeof(jump->jump))
+		return -EPROTO;
+	*ret_at = jump->address - (is_last ? WORD_BYTES - jump->n : 0);
+	return remote_read(entry->pid, *ret_at, ret_word, WORD_BYTES);
+}
+
+/* By one write, so that whoever is killed has written all of it or nothing. */
 static int write_one(const struct entry *entry, const struct attach_jump *jump, bool is_jump)
 {
 	const uint8_t *from = is_jump ? jump->before : jump->jump;
 	const uint8_t *to = is_jump ? jump->jump : jump->before;
-	bool is_last = jump->address % PAGE_BYTES > PAGE_BYTES - WORD_BYTES;
-	uint64_t at = jump->address - (is_last ? WORD_BYTES - jump->n : 0);
-	uint8_t word[WORD_BYTES], *bytes = word + (jump->address - at);
-	int r;
+	uint8_t word[WORD_BYTES], *bytes;
+	uint64_t at;
+	int r = read_word(entry, jump, &at, word);
 
-	if (jump->n > sizeof(jump->jump))
-		return -EPROTO;
-	r = remote_read(entry->pid, at, word, sizeof(word));
+	if (r == -EPROTO)
+		return r;
+	bytes = word + (jump->address - at);
 	if (r < 0 || memcmp(bytes, from, jump->n) != 0)
 		return -ENOENT; /* it is another file by now */
 	memcpy(bytes, to, jump->n);
 	return remote_poke(entry->guest.tid, at, word, sizeof(word));
+}
+
+/*
+ * The first write to a page of a file makes a copy of it, and tells all CPUs. Done before, it is
+ * not waited for while threads stand. What is written is what stands there.
+ */
+void entry_own_functions(struct entry *entry)
+{
+	uint64_t page = 0, at;
+	uint8_t word[WORD_BYTES];
+
+	for (size_t i = 0; i < entry->functions.n_jumps; i++) {
+		const struct attach_jump *jump = &entry->jumps[i];
+
+		if (jump->address / PAGE_BYTES == page)
+			continue;
+		page = jump->address / PAGE_BYTES;
+		if (read_word(entry, jump, &at, word) == 0)
+			remote_poke(entry->guest.tid, at, word, sizeof(word));
+	}
 }
 
 void entry_write_functions(struct entry *entry)

@@ -84,6 +84,9 @@ void entry_unmap_pages(struct entry *entry);
  */
 int entry_find_functions(struct entry *entry);
 
+/* Going in, while others run: have pages of their own for what is going to be written. */
+void entry_own_functions(struct entry *entry);
+
 /* All threads stand, and the library knows of them: write the jumps that still can be. */
 void entry_write_functions(struct entry *entry);
 

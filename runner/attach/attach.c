@@ -705,6 +705,8 @@ static int go_in(struct entry *entry)
 	entry_prepare_jumps(entry);
 	r = entry_find_functions(entry);
 	if (r == 0)
+		entry_own_functions(entry);
+	if (r == 0)
 		r = settle_guest(entry);
 	if (r == 0)
 		r = stop_all(entry, remote_now_ns() + entry->order->timeout_ns);

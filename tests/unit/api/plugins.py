@@ -12,7 +12,7 @@ import tempfile
 from whole import Checks, run
 
 checks = Checks()
-MEMSIGHT, VICTIM, STEPS, OTHER, RUSAGE, PROC, PERF = sys.argv[1:]
+MEMSIGHT, VICTIM, STEPS, OTHER, RUSAGE, PROC, PERF = map(os.path.abspath, sys.argv[1:])
 OPTIONS = ["--source", "none", "--pages", "off"]
 VALUES = """
 SELECT component.name, coalesce(region_total.name, ''), n, total, own, mean, least, most
@@ -134,6 +134,26 @@ def examples_can_be_asked():
     checks.that(rows["soft-faults"][1] > 0 and "left out" not in losses, f"{rows} {losses}")
 
 
+def copies_and_series_ask():
+    """Both run in other folders than those in which their plug-in was named."""
+    asked = "SELECT n FROM component_value JOIN component ON component.id = component_id" \
+            " WHERE name = 'steps' AND path_id = 0"
+    there, name = os.path.split(STEPS)
+    copy, config = (os.path.join(FOLDER, part) for part in ("copy", "series.ini"))
+    run([MEMSIGHT, "instrument", "-q", "-o", copy, "--trace", copy + ".mst", *OPTIONS, "--load",
+         name, "--", VICTIM], cwd=there)
+    subprocess.run([copy], cwd=FOLDER, stdout=subprocess.DEVNULL, check=False)
+    n = run([MEMSIGHT, "query", "--format", "csv", copy + ".mst", asked]).split()
+    checks.that(n[1:] == ["1"], f"a copy: {n}")
+    with open(config, "w", encoding="ascii") as file:
+        file.write(f"[series]\noutput = {FOLDER}/results\n[workload a]\ndirectory = {FOLDER}\n"
+                   f"expected-status = 3\ncommand = {VICTIM}\n[mode asked]\n"
+                   f"source = none\npages = off\nload = {name}\n")
+    run([MEMSIGHT, "run", "-q", config], cwd=there)
+    n = run([MEMSIGHT, "query", "--format", "csv", FOLDER + "/results/memsight.db", asked]).split()
+    checks.that(n[1:] == ["1"], f"a series: {n}")
+
+
 with tempfile.TemporaryDirectory(prefix="memsight-test-") as FOLDER:
     values_are_those_of_regions()
     components_are_chosen_by_name()
@@ -141,4 +161,5 @@ with tempfile.TemporaryDirectory(prefix="memsight-test-") as FOLDER:
     the_program_has_its_own_faults()
     bad_files_are_refused_before_the_program_starts()
     examples_can_be_asked()
+    copies_and_series_ask()
 checks.end()
