@@ -87,10 +87,6 @@ struct attach_functions {
 	uint64_t n_jumps;
 	uint64_t areas;
 	uint64_t n_areas;
-	/* Return addresses of ours; beside each (uint64_t[2]) first the one that it stands for. */
-	uint64_t thunks;
-	uint64_t thunk_data;
-	uint64_t n_thunks;
 };
 
 struct attach_call {
@@ -125,4 +121,4 @@ struct attach_call {
 	struct ring_recorder recorder; /* ATTACH_BEGIN that failed by EBUSY: whose it still is */
 	struct attach_functions functions; /* ATTACH_FUNCTIONS */
 };
-_Static_assert(sizeof(struct attach_call) == 184 + ATTACH_SOCKET_BYTES, "it is shared");
+_Static_assert(sizeof(struct attach_call) == 160 + ATTACH_SOCKET_BYTES, "it is shared");

@@ -4,14 +4,10 @@
 
 #include "common/cleanup.h"
 #include "runner/attach/attach-internal.h"
-#include "runner/processes/image-proc.h"
 #include "schemas/functions-plan.h"
 
-#define PAGE_BYTES	4096u
-#define WORD_BYTES	8u
-#define PIECE_BYTES	(64u << 10) /* of a stack */
-#define MAX_THUNKS	(1u << 20)
-#define MAX_STACK_BYTES (UINT64_C(64) << 20) /* that one thread uses and are looked through */
+#define PAGE_BYTES 4096u
+#define WORD_BYTES 8u
 
 /* A list of the library's. NULL: it cannot be read, or has no items. */
 static void *read_list(const struct entry *entry, uint64_t at, uint64_t n, size_t item_bytes)
@@ -58,8 +54,7 @@ int entry_find_functions(struct entry *entry)
 	*functions = request.functions;
 	if (r < 0 || functions->n_jumps == 0)
 		return r;
-	if (functions->n_jumps > 2 * PLAN_MAX_FUNCTIONS ||
-	    functions->n_areas > PLAN_MAX_FUNCTIONS || functions->n_thunks > MAX_THUNKS)
+	if (functions->n_jumps > 2 * PLAN_MAX_FUNCTIONS || functions->n_areas > PLAN_MAX_FUNCTIONS)
 		return entry_fail(entry, -EPROTO, "process %d has a damaged list of functions",
 				  (int)entry->pid);
 	entry->jumps =
@@ -155,101 +150,4 @@ int entry_take_back_functions(struct entry *entry)
 			first_error = r;
 	}
 	return first_error;
-}
-
-/* ---- Return addresses ---- */
-
-/* What a thread uses of its stack: to the end of the mapping that it lies in. */
-struct stack {
-	uint64_t pointer;
-	uint64_t end; /* 0: not found */
-};
-
-/* Of all threads, in order of address. */
-struct stacks {
-	struct stack *items;
-	size_t n;
-	size_t next; /* the first one that no mapping was found for yet */
-};
-
-static void look_for_ends(void *user, const struct image_map *map)
-{
-	struct stacks *stacks = user;
-
-	for (; stacks->next < stacks->n && stacks->items[stacks->next].pointer < map->end;
-	     stacks->next++) {
-		struct stack *stack = &stacks->items[stacks->next];
-
-		if (stack->pointer >= map->start)
-			stack->end = map->end - stack->pointer < MAX_STACK_BYTES
-					     ? map->end
-					     : stack->pointer + MAX_STACK_BYTES;
-	}
-}
-
-static int compare_stacks(const void *a, const void *b)
-{
-	const struct stack *left = a, *right = b;
-
-	return (left->pointer > right->pointer) - (left->pointer < right->pointer);
-}
-
-static int list_stacks(const struct entry *entry, struct stacks *ret_stacks)
-{
-	struct stacks stacks = { calloc(entry->crowd.n + 1, sizeof(*stacks.items)), 0, 0 };
-
-	if (!stacks.items)
-		return -ENOMEM;
-	stacks.items[stacks.n++].pointer = entry->guest.registers.rsp & ~7ull;
-	for (size_t i = 0; i < entry->crowd.n; i++)
-		if (entry->crowd.threads[i].is_standing)
-			stacks.items[stacks.n++].pointer =
-				entry->crowd.threads[i].registers.rsp & ~7ull;
-	qsort(stacks.items, stacks.n, sizeof(*stacks.items), compare_stacks);
-	*ret_stacks = stacks;
-	return image_each_map(entry->pid, look_for_ends, ret_stacks);
-}
-
-/* As they stand beside the thunks: the first of two words. */
-static void restore_piece(const struct entry *entry, const uint64_t *data, uint64_t at,
-			  const uint64_t *words, size_t n)
-{
-	const struct attach_functions *functions = &entry->functions;
-
-	for (size_t i = 0; i < n; i++) {
-		uint64_t number = (words[i] - functions->thunks) / ATTACH_THUNK_BYTES;
-
-		if (words[i] < functions->thunks || number >= functions->n_thunks ||
-		    words[i] % ATTACH_THUNK_BYTES != 0 || !data[2 * number])
-			continue;
-		remote_write(entry->pid, at + i * sizeof(*words), &data[2 * number], sizeof(*data));
-	}
-}
-
-static void restore_stack(const struct entry *entry, const uint64_t *data,
-			  const struct stack *stack)
-{
-	uint64_t words[PIECE_BYTES / sizeof(uint64_t)];
-
-	for (uint64_t at = stack->pointer; at < stack->end;) {
-		size_t n_bytes = stack->end - at < PIECE_BYTES ? stack->end - at : PIECE_BYTES;
-
-		if (remote_read(entry->pid, at, words, n_bytes) < 0)
-			return;
-		restore_piece(entry, data, at, words, n_bytes / sizeof(*words));
-		at += n_bytes;
-	}
-}
-
-void entry_restore_returns(struct entry *entry)
-{
-	const struct attach_functions *functions = &entry->functions;
-	auto_free uint64_t *data =
-		read_list(entry, functions->thunk_data, functions->n_thunks, 2 * sizeof(*data));
-	struct stacks stacks = { 0 };
-
-	if (data && list_stacks(entry, &stacks) == 0)
-		for (size_t i = 0; i < stacks.n; i++)
-			restore_stack(entry, data, &stacks.items[i]);
-	free(stacks.items);
 }

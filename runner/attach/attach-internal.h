@@ -92,9 +92,3 @@ void entry_write_functions(struct entry *entry);
 
 /* All threads stand: put back what stood there. 0 or a negative errno. */
 int entry_take_back_functions(struct entry *entry);
-
-/*
- * All threads stand: give them their own return addresses for those of ours. What is not found, as
- * on stacks of coroutines, leads on all the same.
- */
-void entry_restore_returns(struct entry *entry);

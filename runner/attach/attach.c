@@ -471,7 +471,6 @@ static int end(struct entry *entry)
 		r = stop_all(entry, remote_now_ns() + entry->order->timeout_ns);
 	if (r < 0)
 		return r;
-	entry_restore_returns(entry);
 	request.step = ATTACH_END;
 	r = tell_threads(entry, &request);
 	if (r < 0)

@@ -559,9 +559,6 @@ void ta_functions_list(struct attach_functions *ret_functions)
 		.n_jumps = late.n_jumps,
 		.areas = (uintptr_t)late.areas,
 		.n_areas = late.n_areas,
-		.thunks = (uintptr_t)ta_thunks,
-		.thunk_data = (uintptr_t)ta_thunk_data,
-		.n_thunks = late.n_jumps ? ta_thunk_count() : 0,
 	};
 }
 

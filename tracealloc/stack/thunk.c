@@ -75,14 +75,9 @@ uint32_t ta_thunk_take(struct ta_function *function, uintptr_t to)
 	return number;
 }
 
-uint32_t ta_thunk_count(void)
-{
-	return atomic_load(&n_thunks);
-}
-
 void ta_thunk_forget(struct ta_function *gone)
 {
-	for (uint32_t i = 1; i < ta_thunk_count(); i++)
+	for (uint32_t i = 1; i < atomic_load(&n_thunks); i++)
 		ta_thunk_data[i].function = gone;
 }
 #endif

@@ -79,9 +79,6 @@ bool ta_thunk_begin(const char *leave);
 /* The number of a new one; 0: there are no more. Signal safe. */
 uint32_t ta_thunk_take(struct ta_function *function, uintptr_t to);
 
-/* How many were taken, those of earlier recordings too. */
-uint32_t ta_thunk_count(void);
-
 /* The recording has ended: all are for the same function from now on, and lead where they did. */
 void ta_thunk_forget(struct ta_function *gone);
 #else

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Functions of programs that run already: exact counts, and nothing is left when they are left.
-Arguments: memsight, how many times real programs are entered and left, victims."""
+Arguments: memsight, how many times real programs are entered and left, a victim that throws,
+victims."""
 import json
 import os
 import shutil
@@ -14,7 +15,8 @@ import whole
 
 MEMSIGHT = os.path.abspath(sys.argv[1])
 CYCLES = int(sys.argv[2])
-VICTIMS = [os.path.abspath(path) for path in sys.argv[3:]]
+THROWN = os.path.abspath(sys.argv[3])
+VICTIMS = [os.path.abspath(path) for path in sys.argv[4:]]
 checks = whole.Checks()
 
 # What the word `work` does, a thousand times.
@@ -197,6 +199,15 @@ def check_killed(folder, path):
     victim.end("killed")
 
 
+def check_thrown(folder):
+    """Exceptions that are on their way when the program is entered, and when it is left."""
+    victim = Victim(THROWN)
+    for _ in range(3 * CYCLES):
+        attached = Attached(victim.pid, folder, *BEFORE, "--no-guess", "--source", "none")
+        attached.leave()
+    victim.end("exceptions")
+
+
 def check_denied(folder, path):
     """A program that lets nobody make code is recorded without its functions, and that is said."""
     victim = Victim(path)
@@ -276,6 +287,7 @@ def main():
         check_inside(folder, VICTIMS[-1])
         check_other_ways(folder, VICTIMS[-1])
         check_killed(folder, VICTIMS[-1])
+        check_thrown(folder)
         check_denied(folder, VICTIMS[-1])
         check_usage()
         check_real(folder, [sys.executable, "-c", PYTHON], "go\n")
