@@ -366,7 +366,10 @@ static void lay_out(struct guest *guest)
 	guest->n_bytes = guest->table_at + page_up(guest->table_bytes);
 }
 
-/* The code from the first to the last of the allocator's functions of glibc, which is one file. */
+/*
+ * The code from the first to the last of the allocator's functions. Of glibc it is one file; of
+ * musl some neighbours, which call each other's names: only what they map is none of the program's.
+ */
 static void bound_own(const struct guest *guest, struct slots *slots)
 {
 	uint64_t start = UINT64_MAX, end = 0;
@@ -381,7 +384,7 @@ static void bound_own(const struct guest *guest, struct slots *slots)
 		if (entry->address + entry->n_bytes > end)
 			end = entry->address + entry->n_bytes;
 	}
-	if (guest->entries.libc != ENTRY_LIBC_GLIBC || start >= end)
+	if (guest->entries.libc == ENTRY_LIBC_NONE || start >= end)
 		return;
 	slots->own_start = guest->bias + start;
 	slots->own_end = guest->bias + end;
@@ -429,6 +432,13 @@ static bool is_needed(const struct allocator_entry *entry)
 	       entry->call == TRACE_CALL_REALLOC || entry->call == TRACE_CALL_FREE;
 }
 
+static bool is_of_memory(const struct allocator_entry *entry)
+{
+	return entry->call == TRACE_CALL_MMAP || entry->call == TRACE_CALL_MUNMAP ||
+	       entry->call == TRACE_CALL_MREMAP || entry->call == TRACE_CALL_BRK ||
+	       entry->call == TRACE_CALL_SBRK;
+}
+
 /* Of several functions of one kind two are led: the others are called by them. */
 static bool is_led(const struct agent_hook *hooks, size_t n_hooks, uint8_t call)
 {
@@ -442,11 +452,15 @@ static int lead_all(struct guest *guest, struct slots *slots, struct agent_hook 
 		    size_t n_hooks)
 {
 	const struct allocator_entries *entries = &guest->entries;
+	uint64_t own_end;
 
 	bound_own(guest, slots);
+	own_end = slots->own_end;
 	for (size_t i = 0; i < entries->n; i++) {
 		const struct allocator_entry *entry = &entries->items[i];
+		bool has_own = entries->libc != ENTRY_LIBC_MUSL || is_of_memory(entry);
 
+		slots->own_end = has_own ? own_end : slots->own_start;
 		if (lead(guest, slots, entry, hooks, n_hooks) || !is_needed(entry) ||
 		    is_led(hooks, n_hooks, entry->call))
 			continue;
