@@ -62,6 +62,9 @@ void run_agent_start(struct run *run)
 	if (!options->no_follow &&
 	    helper_start(&run->agent_order, run->recording.static_fds, &run->helper) == 0)
 		run->pool.control->flags |= RING_FLAG_STATIC;
+	/* Its alone: if it is killed nobody waits for an answer. */
+	for (size_t i = 0; i < 2; i++)
+		cleanup_close(&run->recording.static_fds[i]);
 }
 
 /* What a command is whose allocations cannot be recorded. */
