@@ -209,7 +209,10 @@ static enum code_why why_never(const char *name, enum never_in in)
 	return CODE_WHY_NOT;
 }
 
-/* Of the C library and gcc's unwinder; nobody means the loader's copies of what the former has. */
+/*
+ * Of the C library, gcc's unwinder, and java, which walks stacks itself; nobody means the loader's
+ * copies of what the first has.
+ */
 enum system_file {
 	SYSTEM_NONE,
 	SYSTEM_LIBRARY,
@@ -227,7 +230,7 @@ static enum system_file system_file_of(const char *path)
 		{ "libpthread.so*", SYSTEM_LIBRARY }, { "libpthread-*", SYSTEM_LIBRARY },
 		{ "libdl.so*", SYSTEM_LIBRARY },      { "libdl-*", SYSTEM_LIBRARY },
 		{ "librt.so*", SYSTEM_LIBRARY },      { "librt-*", SYSTEM_LIBRARY },
-		{ "libgcc_s.so*", SYSTEM_LIBRARY },
+		{ "libgcc_s.so*", SYSTEM_LIBRARY },   { "libjvm.so*", SYSTEM_LIBRARY },
 	};
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		if (fnmatch(rows[i].pattern, text_base_name(path), 0) == 0)
