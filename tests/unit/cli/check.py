@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """`memsight check`: what is kept, exceeded or not known, in every form, with its exit status.
-Arguments: memsight, a program that leaks and dies as its arguments say, the wrapper for tests."""
+Arguments: memsight, a program that leaks and dies as its arguments say, the wrapper for tests, a
+static program without malloc, of which nothing is traced."""
 import json
 import os
 import re
@@ -12,7 +13,7 @@ import xml.etree.ElementTree
 import json_schema
 import whole
 
-MEMSIGHT, PROGRAM, WRAPPER = map(os.path.abspath, sys.argv[1:4])
+MEMSIGHT, PROGRAM, WRAPPER, BARE = map(os.path.abspath, sys.argv[1:5])
 BLOCK = 1000  # bytes of each block that the program leaks
 checks = whole.Checks()
 
@@ -107,14 +108,14 @@ def check_unknown(folder, killed):
     peak = verdicts(bare, "--max-peak", "1G", "--max-rss", "1G")
     checks.that(peak["peak", "limit"]["verdict"] == "not known" and
                 peak["rss", "limit"]["verdict"] == "kept", peak)
-    lossy = record(folder, "lossy", "busybox", "true")  # static: nothing of it is traced
+    lossy = record(folder, "lossy", BARE)
     for options, verdict in [([], "not known"), (["--allow-losses"], "not known")]:
         entry = verdicts(lossy, "--max-peak", "1G", *options)["peak", "limit"]
         checks.that(entry["verdict"] == verdict, f"nothing was traced: {entry}")
     cut = os.path.join(folder, "cut.mst")
     whole.run([MEMSIGHT, "record", "-q", "--source", "none", "--max-size", "64K", "-o", cut, "--",
                "/usr/bin/python3", "-c", "x = [str(i) * 99 for i in range(99999)]"])
-    commands = [["sh", "-c", "busybox true; true"], ["env", "busybox", "true"]]
+    commands = [["sh", "-c", f"{BARE}; true"], ["env", BARE]]
     for number, command in enumerate(commands):
         part = record(folder, f"part{number}", *command)
         for options, verdict in [([], "not known"), (["--allow-losses"], "kept")]:
