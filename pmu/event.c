@@ -178,6 +178,12 @@ static bool is_permission_error(int error)
 	return error == -EACCES || error == -EPERM;
 }
 
+/* No such event on this machine, whoever asks. */
+static bool is_absence(int error)
+{
+	return error == -ENOENT || error == -ENODEV || error == -EOPNOTSUPP;
+}
+
 static void drop_all(struct perf_event_attr *attr, unsigned mask)
 {
 	for (size_t i = 0; i < N_CONCESSIONS; i++)
@@ -198,20 +204,24 @@ static size_t drop_next(struct perf_event_attr *attr, unsigned mask, int error)
 
 /*
  * Drop one thing more at a time until it opens; what is refused next may be another kind of thing.
- * Returns what was dropped, or 0.
+ * Returns what was dropped, or 0. The kernel looks at rights first. So what is not there is known
+ * where they are dropped: *error becomes that.
  */
 static unsigned concede(const struct perf_event_attr *wanted, const struct pmu_place *place,
-			int error, int *ret_fd)
+			int *error, int *ret_fd)
 {
 	struct perf_event_attr attr = *wanted;
 	unsigned mask = 0;
+	int r = *error;
 	size_t i;
 
-	while ((i = drop_next(&attr, mask, error)) < N_CONCESSIONS) {
+	while ((i = drop_next(&attr, mask, r)) < N_CONCESSIONS) {
 		mask |= 1u << i;
-		error = pmu_event_open_at(&attr, place, ret_fd);
-		if (error == 0)
+		r = pmu_event_open_at(&attr, place, ret_fd);
+		if (r == 0)
 			return mask;
+		if (is_permission_error(*error) && is_absence(r))
+			*error = r;
 	}
 	return 0;
 }
@@ -250,7 +260,7 @@ int pmu_event_negotiate_at(struct perf_event_attr *attr, const struct pmu_place 
 		*ret_fd = fd;
 		return 0;
 	}
-	mask = concede(attr, place, error, &fd);
+	mask = concede(attr, place, &error, &fd);
 	if (!mask)
 		return error;
 	mask = take_back(attr, place, mask, &fd);

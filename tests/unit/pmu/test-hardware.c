@@ -699,6 +699,7 @@ static const struct {
 	int result;
 	const char *load_event;
 	const char *why, *fix;
+	bool forbids_physical;
 } refusals[] = {
 	{ "zen4", "pebs", 0, false, false, -EOPNOTSUPP, NULL, "an AMD processor", "--source ibs" },
 	{ "skx", "ibs", 0, false, false, -EOPNOTSUPP, NULL, "an Intel processor", "--source pebs" },
@@ -707,6 +708,8 @@ static const struct {
 	{ "nothing", "pebs", 0, false, false, -EOPNOTSUPP, NULL, "another", "--source clock" },
 	{ "vm-amd", "ibs", 0, false, false, -ENOENT, NULL, "IBS", "--source clock" },
 	{ "vm-intel", "pebs", ENOENT, false, false, -ENOENT, NULL, "PEBS", "--source clock" },
+	/* Rights come first: what an ordinary user may not have hides what is not there. */
+	{ "vm-intel", "pebs", ENOENT, false, false, -ENOENT, NULL, "PEBS", "clock", true },
 	{ "vm-intel", "pebs", EOPNOTSUPP, false, false, -EOPNOTSUPP, NULL, "PEBS", "clock" },
 	{ "skx", "pebs", EINVAL, false, false, -EINVAL, NULL, "refuses this event", "--period" },
 	{ "skx", "pebs", EBUSY, false, false, -EBUSY, NULL, "counters", "nmi_watchdog" },
@@ -731,6 +734,7 @@ START_TEST(each_refusal_is_one_clause_with_a_remedy)
 	kernel.error = refusals[_i].error;
 	kernel.has_no_filter = refusals[_i].has_no_filter;
 	kernel.forbids_kernel = refusals[_i].forbids_kernel;
+	kernel.forbidden = refusals[_i].forbids_physical ? PERF_SAMPLE_PHYS_ADDR : 0;
 	for (int probes = 0; probes < 2; probes++) {
 		int r = probes ? source->probe(source, &options, &refusal)
 			       : pmu_stream_open(source, &options, &stream, &refusal);
