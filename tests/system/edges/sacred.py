@@ -247,7 +247,10 @@ def programs_that_are_started_have_the_limits_that_were_set(edge):
             edge.that(
                 traced.n_blocks(BLOCK) == (700 if program == victim else 100),
                 f"{traced.n_blocks(BLOCK)}")
-            edge.that(not traced.losses(), f"losses {traced.losses()}")
+            # What the agent of a static program maps counts there: without room it is left out.
+            no_room = {("tracealloc", "image not traced: no room for the shared memory"): 6}
+            edge.that(traced.losses() in ([{}] if program == victim else [{}, no_room]),
+                      f"losses {traced.losses()}")
 
 
 @case
