@@ -70,9 +70,13 @@ int run_pool_make(struct run *run);
 /* Put into run->library what a program gets preloaded; nothing under no_alloc. */
 int run_libraries_find(struct run *run);
 
+/* Fill in run->agent and its order: where static programs can be recorded. */
+void run_agent_find(struct run *run);
+
 /*
  * Begin to put the agent into static programs that recorded ones start, where that can be done.
- * While nothing else runs in this process.
+ * Behind the command, so that this stays our first child, while it waits at its gate and nothing
+ * else runs in this process.
  */
 void run_agent_start(struct run *run);
 

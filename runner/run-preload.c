@@ -50,7 +50,7 @@ int run_libraries_find(struct run *run)
 	return preload(run, path);
 }
 
-void run_agent_start(struct run *run)
+void run_agent_find(struct run *run)
 {
 	const struct run_options *options = run->options;
 
@@ -59,7 +59,13 @@ void run_agent_start(struct run *run)
 		return;
 	run->agent_order = (struct inject_order){ run->agent, run->recording.socket_path,
 						  options->find_entries, options->forget_entries };
-	if (!options->no_follow &&
+}
+
+void run_agent_start(struct run *run)
+{
+	if (!run->agent[0])
+		return;
+	if (!run->options->no_follow &&
 	    helper_start(&run->agent_order, run->recording.static_fds, &run->helper) == 0)
 		run->pool.control->flags |= RING_FLAG_STATIC;
 	/* Its alone: if it is killed nobody waits for an answer. */

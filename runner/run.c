@@ -132,13 +132,14 @@ static int launch(struct run *run)
 
 	if (run->options->n_attach)
 		return run_attach_prepare(run);
+	run_agent_find(run);
 	err = run_environment_make(run);
 	run->state.binding = &run->placement.binding;
 	if (err == 0)
 		err = launch_command(run);
 	if (err < 0)
 		return run_fail(run, err, "cannot start a process");
-	run_agent_start(run); /* the program, which waits, stays the first of our children */
+	run_agent_start(run);
 	return 0;
 }
 

@@ -85,7 +85,7 @@ def check_reuse(edge, program, n_rounds, mixes=True):
     edge.that(dropped or unknown == 0, f"{unknown} frees of blocks that nobody saw")
     handed = traced.one("SELECT count(*) FROM allocation WHERE size >= 2331"
                         " AND freed_thread_id <> thread_id")
-    edge.that(handed > (n_rounds / 10 if mixes else 0),
+    edge.that(handed > (n_rounds / 50 if mixes else 0),
               f"only {handed} blocks were given back by another thread")
 
 
