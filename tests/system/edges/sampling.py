@@ -183,10 +183,10 @@ def every_thread_of_a_storm_has_samples(edge):
     edge.that(outcome.status == 0, f"{outcome.messages} {outcome.stderr}")
     need(traced, "clock")
     tids = {int(line) for line in outcome.stdout.split()}
-    # A thread's time goes on while the host runs others on its CPU; the timer's does not.
+    # On a busy machine timers come late and an ordinary user's small rings overflow.
     n_samples = traced.one("SELECT n_samples FROM source WHERE name = 'clock'")
     if n_samples < 0.7 * 18 * len(tids):
-        skip(f"{n_samples} samples of {len(tids)} threads: the host of this machine takes its CPUs")
+        skip(f"{n_samples} samples of {len(tids)} threads: far too few came on this machine")
     found = {
         tid
         for tid, in traced.ask(
