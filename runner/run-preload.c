@@ -93,6 +93,29 @@ static void leave_heap_out(struct run *run)
 	run_say(run, line);
 }
 
+/* What was asked for and the agent does not have (docs/events.md). */
+static void tell_static(struct run *run)
+{
+	const struct run_options *options = run->options;
+	const struct {
+		bool is_asked;
+		const char *line;
+	} lacks[] = {
+		{ options->source && strstr(options->source, "signal"),
+		  "--source signal: no samples of a program that is linked statically" },
+		{ options->usdt, "--usdt: no probes in a program that is linked statically" },
+		{ run->placement.kind[0],
+		  "--heap: blocks of a program that is linked statically stay in its own heap" },
+		{ options->dump_signal,
+		  "--dump-signal: no handler in a program that is linked statically: the signal "
+		  "does what it does without memsight, and mostly ends it" },
+	};
+
+	for (size_t i = 0; i < sizeof(lacks) / sizeof(*lacks); i++)
+		if (lacks[i].is_asked)
+			run_say(run, lacks[i].line);
+}
+
 /*
  * What to preload. NULL: nothing, since ld.so would complain on the program's standard error, or a
  * sanitizer would not run.
@@ -105,8 +128,10 @@ static const char *choose_preload(struct run *run)
 	if (program_list_has_sanitizer(getenv(RECORDING_ENV_PRELOAD)))
 		why_not = TRACE_NOT_SANITIZER;
 	run->is_static = why_not == TRACE_NOT_STATIC && run->agent[0];
-	if (run->is_static)
+	if (run->is_static) {
+		tell_static(run);
 		return run->library; /* for what it starts */
+	}
 	if (untraced_kinds[why_not]) {
 		snprintf(line, sizeof(line), "%s %s: its allocations%s are not recorded",
 			 run->options->command[0], untraced_kinds[why_not],

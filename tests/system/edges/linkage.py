@@ -324,6 +324,15 @@ def a_static_program_without_a_malloc_is_named(edge):
 
 
 @case
+def what_the_agent_of_a_static_program_lacks_is_said(edge):
+    program = edge.compile("int main(void) { return 0; }", "-static")
+    need(program, "no static libc")
+    traced = edge.compare([program], ["--source", "signal", "--usdt", "--dump-signal", "USR2"])
+    for option in ("--source signal: ", "--usdt: ", "--dump-signal: "):
+        edge.that(f"memsight: {option}no " in traced.messages, f"said: {traced.messages}")
+
+
+@case
 def a_32_bit_program_that_a_static_one_starts_runs_and_is_named(edge):
     """Nobody sees that exec before ld.so, which says in one line that it loads nothing of ours."""
     starter = edge.compile("#include <unistd.h>\nint main(int n, char **words)"
