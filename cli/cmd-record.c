@@ -197,7 +197,8 @@ static void say_line(void *user, const char *line)
 	cmd_warn("%s", line);
 }
 
-#define FULL_SOON_S 86400.0 /* what is further away is no news */
+#define FULL_SOON_S   86400.0 /* what is further away is no news */
+#define LEAST_ROOM_NS UINT64_C(5000000) /* of --last: less is no part that anybody wants */
 
 /* What comes of it at the rate of the last lines: "", or a clause. */
 static void outlook_text(const struct run_progress *progress, char *text, size_t n_bytes)
@@ -338,9 +339,13 @@ static void say_summary(const struct run_summary *summary, const struct run_opti
 	if (summary->n_cut_off)
 		cmd_warn("--last %s: %s earlier events are not in the trace; what lived then is",
 			 run->last, grouped(summary->n_cut_off, events));
-	if (summary->last_room_ns)
+	if (summary->last_room_ns >= LEAST_ROOM_NS)
 		cmd_warn("--last %s: there was room for the last %.2f s of it", run->last,
 			 (double)summary->last_room_ns / 1e9);
+	else if (summary->last_room_ns)
+		cmd_warn("--last %s: the disk had no room for all of its end: the report says "
+			 "what is left out",
+			 run->last);
 	if (summary->n_below_min)
 		cmd_warn("%s blocks below --min-size were counted, not recorded",
 			 grouped(summary->n_below_min, events));

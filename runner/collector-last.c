@@ -421,7 +421,7 @@ void collector_end_last(struct collector *collector)
 	last->has_sync = false;
 	if (!last->is_on)
 		return;
-	if (last->most_bytes && last->n_dropped)
+	if ((last->most_bytes && last->n_dropped) || last->gap_end_ticks)
 		last->room_ns = whole_ns(collector);
 	last->most_bytes = 0;
 	for (int i = 0; i < 2; i++) {
