@@ -288,10 +288,9 @@ static int find_all(struct function_choice *choice, const struct loaded_files *f
 }
 
 /* The allocator of a static program, of which other programs have a library. */
-static int find_entries(struct function_choice *choice, const struct loaded_files *files,
-			struct allocator_entries *entries)
+static int find_entries(const struct loaded_files *files, struct allocator_entries *entries)
 {
-	int r = files->n == 1 ? allocator_entries_find(files->paths[0], choice, entries) : 0;
+	int r = files->n == 1 ? allocator_entries_find(files->paths[0], entries) : 0;
 
 	if (r < 0 && r != -ENOEXEC)
 		return cmd_fail("record: %s: %s", files->paths[0], strerror(-r));
@@ -336,7 +335,7 @@ struct table {
 static void bind_entry(sqlite3_stmt *insert, const struct allocator_entry *entry, const char *file,
 		       const char *libc)
 {
-	static const char *const origins[] = { "by name", "by --alloc-function", "by its code" };
+	static const char *const origins[] = { "by name", "by its code" };
 	char address[24], whose[64];
 
 	snprintf(address, sizeof(address), "0x%" PRIx64, entry->address);
@@ -548,7 +547,7 @@ static int find(const struct option_set *options, const struct functions_of *of,
 	    (wants_functions &&
 	     ((r = check_matches(choice)) != CMD_DONE || (r = check_rules(choice)) != CMD_DONE)))
 		return r;
-	if (entries && (r = find_entries(choice, files, entries)) != CMD_DONE)
+	if (entries && (r = find_entries(files, entries)) != CMD_DONE)
 		return r;
 	if (!entries || !entries->is_static || found->n_all > 0)
 		return check_found(found, name, wants_probes);

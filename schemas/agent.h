@@ -23,7 +23,7 @@ struct agent {
 	uint32_t magic;
 	uint32_t version; /* RING_VERSION */
 	uint32_t n_hooks;
-	uint32_t reserved;
+	uint32_t may_unwind; /* exceptions find their way through return addresses of ours */
 	uint64_t hooks; /* address of struct agent_hook[] */
 	uint64_t start; /* what runs first; it goes on to the program's own entry */
 	/* Of the program: */

@@ -19,7 +19,6 @@ enum entry_libc {
 
 enum entry_origin {
 	ENTRY_BY_SYMBOL,
-	ENTRY_BY_USER, /* --alloc-function: call is TRACE_CALL_BLOCK */
 	ENTRY_BY_SIGNATURE, /* of a stripped file */
 };
 
@@ -29,11 +28,12 @@ enum entry_other {
 	ENTRY_EXECVE, /* what it starts is to be followed */
 	ENTRY_PRCTL, /* these two confine the program: what of ours would end it then is not done */
 	ENTRY_SYSCALL,
+	ENTRY_FIND_FDE, /* where libgcc's unwinder asks for rules */
 	ENTRY_OTHERS
 };
 
 /*
- * call says what it is, and its arguments are as in C. Of BLOCK the rule says it.
+ * call says what it is, and its arguments are as in C.
  *
  * Some call or jump to others of them: operator new, realloc, and musl's calloc to malloc. What
  * counts is the outermost. One place has one entry.
@@ -47,7 +47,6 @@ struct allocator_entry {
 	uint64_t address; /* ELF address of its first instruction (endbr64 included) */
 	char name[56]; /* of the symbol, or of what it was recognised as */
 	const char *why_not; /* static text; NULL where can_patch */
-	struct plan_rule rule; /* ENTRY_BY_USER */
 	struct plan_function patch; /* as of --function-include: before, code, fixes ... */
 };
 
@@ -59,6 +58,7 @@ struct allocator_entries {
 	struct allocator_entry others[ENTRY_OTHERS];
 	uint8_t is_static; /* it names no loader */
 	uint8_t lacks_heap; /* malloc or free was not found, or cannot be led elsewhere */
+	uint8_t has_unwinder; /* for exceptions, in it */
 	uint64_t thread_start; /* where a new thread begins in C; 0: not known */
 	char why[160]; /* "": all was found; else what is not known of it */
 };

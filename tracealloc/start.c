@@ -33,7 +33,7 @@ __attribute__((constructor)) static void start(void)
 		return;
 	ta_chunk_room(hook.thread, RING_RECORD_BYTES);
 	ta_hook_leave(&hook);
-	ta_functions_begin();
+	ta_functions_begin(true);
 	ta_fork_watch();
 	ta_heap_range_start();
 	ta_plugins_start();

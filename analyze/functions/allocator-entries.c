@@ -82,6 +82,7 @@ static const struct {
 	{ "prctl", ENTRY_FIRST_OTHER + ENTRY_PRCTL },
 	{ "__prctl", ENTRY_FIRST_OTHER + ENTRY_PRCTL },
 	{ "syscall", ENTRY_FIRST_OTHER + ENTRY_SYSCALL },
+	{ "_Unwind_Find_FDE", ENTRY_FIRST_OTHER + ENTRY_FIND_FDE },
 };
 #define N_NAMES (sizeof(names) / sizeof(names[0]))
 
@@ -147,6 +148,7 @@ static int take_symbol(struct search *search, const GElf_Sym *symbol, uint64_t a
 	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
 		if (strncmp(marks[i].name, name, n_name) == 0 && !marks[i].name[n_name])
 			search->entries->libc = (uint8_t)marks[i].libc;
+	search->entries->has_unwinder |= strcmp(name, "_Unwind_RaiseException") == 0;
 	if (strcmp(name, "start_thread") == 0 ||
 	    (strcmp(name, "start") == 0 && search->entries->libc == ENTRY_LIBC_MUSL &&
 	     candidate.is_local))
@@ -414,43 +416,11 @@ static int fill(struct search *search, enum entry_origin origin)
 	return r;
 }
 
-/* Those of --alloc-function, whatever else is found. */
-static int add_rules(const char *path, struct function_choice *choice,
-		     struct allocator_entries *entries)
-{
-	auto_found_functions struct found_functions found = { 0 };
-	int r = functions_find(&(struct functions_wish){ .choice = choice }, path, &found);
-
-	for (size_t i = 0; r == 0 && i < found.n; i++) {
-		struct found_function *item = &found.items[i];
-		struct allocator_entry entry = {
-			.call = TRACE_CALL_BLOCK,
-			.origin = ENTRY_BY_USER,
-			.n_bytes = (uint32_t)(item->code.end - item->code.start),
-			.address = item->code.start,
-			.rule = item->rule,
-		};
-
-		if (!item->allocator)
-			continue;
-		if (grow_array_of(&entries->items, entries->n, 1, sizeof(*entries->items)) < 0)
-			return -ENOMEM;
-		snprintf(entry.name, sizeof(entry.name), "%s", item->name);
-		entry.can_patch = functions_plan_code(&item->code, &entry.patch);
-		entry.why_not = function_why_text(item->code.why);
-		entries->items[entries->n++] = entry;
-	}
-	return r;
-}
-
 static int compare_entries(const void *a, const void *b)
 {
 	const struct allocator_entry *left = a, *right = b;
 
-	if (left->address != right->address)
-		return left->address < right->address ? -1 : 1;
-	/* What the user says of a function counts. */
-	return (right->origin == ENTRY_BY_USER) - (left->origin == ENTRY_BY_USER);
+	return left->address < right->address ? -1 : left->address > right->address;
 }
 
 static void sort_entries(struct allocator_entries *entries)
@@ -534,8 +504,7 @@ static int look_into(struct search *search)
 	return r;
 }
 
-int allocator_entries_find(const char *path, struct function_choice *choice,
-			   struct allocator_entries *ret_entries)
+int allocator_entries_find(const char *path, struct allocator_entries *ret_entries)
 {
 	struct allocator_entries entries = { 0 };
 	struct search search = { .entries = &entries };
@@ -551,8 +520,6 @@ int allocator_entries_find(const char *path, struct function_choice *choice,
 			    head.e_machine == EM_X86_64 && head.e_ident[EI_CLASS] == ELFCLASS64
 		    ? look_into(&search)
 		    : -ENOEXEC;
-	if (r == 0 && choice)
-		r = add_rules(path, choice, &entries);
 	if (r == 0) {
 		sort_entries(&entries);
 		judge(&search);

@@ -1,18 +1,15 @@
 #pragma once
 /*
  * The functions of a static program, or of musl's loader, that allocate and free: by their names,
- * by what the user says, else by how they are built (allocator-signature.h).
+ * else by how they are built (allocator-signature.h).
  */
 #include "schemas/allocator-entries.h"
 
-struct function_choice;
-
 /*
- * Look into the file, of which nothing runs. choice: of --alloc-function; NULL: none. Returns 0,
- * also where nothing is found: why says it; -ENOEXEC: no ELF file for x86-64; -ENOMEM.
+ * Look into the file, of which nothing runs. Returns 0, also where nothing is found: why says it;
+ * -ENOEXEC: no ELF file for x86-64; -ENOMEM.
  */
-int allocator_entries_find(const char *path, struct function_choice *choice,
-			   struct allocator_entries *ret_entries);
+int allocator_entries_find(const char *path, struct allocator_entries *ret_entries);
 void allocator_entries_finish(struct allocator_entries *entries); /* accepts a zeroed one */
 #define auto_allocator_entries __attribute__((cleanup(allocator_entries_finish)))
 

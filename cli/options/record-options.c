@@ -54,16 +54,11 @@ static uint32_t stack_depth(const struct option_set *options)
 	return n > RING_MAX_FRAMES ? RING_MAX_FRAMES : (uint32_t)n;
 }
 
-static int find_entries(const char *path, struct allocator_entries *ret_entries)
-{
-	return allocator_entries_find(path, NULL, ret_entries);
-}
-
 struct run_options record_options_of(const struct option_set *options)
 {
 	return (struct run_options){
 		.command = options->operands,
-		.find_entries = find_entries,
+		.find_entries = allocator_entries_find,
 		.forget_entries = allocator_entries_finish,
 		.argv0 = option_text(options, OPTION_ARGV0),
 		.output = option_text(options, OPTION_OUTPUT),

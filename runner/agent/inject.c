@@ -58,6 +58,7 @@ struct guest {
 	char path[32]; /* of its file */
 	struct agent_file file;
 	struct allocator_entries entries;
+	bool is_led[ENTRY_OTHERS];
 	uint8_t *table; /* for unwinding */
 	size_t table_bytes;
 	uint64_t base; /* where the agent lies */
@@ -471,7 +472,7 @@ static int lead_all(struct guest *guest, struct slots *slots, struct agent_hook 
 	}
 	for (size_t i = 0; i < ENTRY_OTHERS; i++)
 		if (entries->others[i].address)
-			lead(guest, slots, &entries->others[i], hooks, n_hooks);
+			guest->is_led[i] = lead(guest, slots, &entries->others[i], hooks, n_hooks);
 	return 0;
 }
 
@@ -493,7 +494,9 @@ static int fill(struct guest *guest, struct slots *slots)
 		agent->table_bytes = guest->table_bytes;
 	}
 	snprintf(agent->socket, sizeof(agent->socket), "%s", guest->order->socket);
-	return lead_all(guest, slots, hooks, agent->n_hooks);
+	int r = lead_all(guest, slots, hooks, agent->n_hooks);
+	agent->may_unwind = !guest->entries.has_unwinder || guest->is_led[ENTRY_FIND_FDE];
+	return r;
 }
 
 static int protect(struct guest *guest, uint64_t start, uint64_t end, int prot)

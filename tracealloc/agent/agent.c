@@ -7,6 +7,7 @@
 #include "schemas/allocator-entries.h"
 #include "schemas/trace-format.h"
 #include "tracealloc/environment.h"
+#include "tracealloc/functions/functions.h"
 #include "tracealloc/hooks/dump.h"
 #include "tracealloc/hooks/entry.h"
 #include "tracealloc/hooks/hook.h"
@@ -33,6 +34,49 @@ void *__libc_stack_end;
 struct ta_real ta_real __attribute__((section(".data.real"))); /* written before we run */
 uint8_t ta_arena[TA_ARENA_BYTES] TA_LARGE;
 
+/* Of libgcc (unwind-dw2-fde.h); where it has found the rules of a function. */
+struct bases {
+	uintptr_t text;
+	uintptr_t data;
+	uintptr_t function;
+};
+static const void *(*find_fde)(uintptr_t pc, struct bases *ret_bases)
+	__attribute__((section(".data.real")));
+extern const uint8_t ta_agent_fde[] __attribute__((visibility("hidden")));
+
+/* The rule of stack/thunk.c once more: the program's unwinder reads no tables but its own. */
+__asm__(".section .rodata\n"
+	".balign 8\n"
+	"1:	.long 3f - 2f\n"
+	"2:	.long 0\n"
+	"	.byte 1\n"
+	"	.asciz \"zRS\"\n"
+	"	.byte 1, 0x78, 16, 1, 0x1b\n"
+	"	.byte 0x0c, 7, 0\n" /* def_cfa rsp, 0 */
+	"	.byte 0x16, 16, 12, 0x80, 0, 0x09, 0xf0, 0x1a, 0x23, 0x80, 0x80, 0x40, 0x06, 0x31\n"
+	"	.byte 0x1c\n"
+	"	.balign 4\n"
+	"3:\n"
+	".hidden ta_agent_fde\n"
+	".globl ta_agent_fde\n"
+	"ta_agent_fde:\n"
+	"	.long 5f - 4f\n"
+	"4:	.long 4b - 1b\n"
+	"	.long ta_thunks - .\n"
+	"	.long 0x100000\n"
+	"	.byte 0\n"
+	"	.balign 4\n"
+	"5:	.long 0\n"
+	".text\n");
+
+static const void *find_rules(uintptr_t pc, struct bases *ret_bases)
+{
+	if (ta_likely(!ta_thunk_is(pc)))
+		return find_fde(pc, ret_bases);
+	*ret_bases = (struct bases){ .function = (uintptr_t)ta_thunks };
+	return ta_agent_fde;
+}
+
 #define HOOK(name, call)                                                                           \
 	{                                                                                          \
 		call, 0, (uintptr_t)name, (uintptr_t)&ta_real.name                                 \
@@ -57,6 +101,7 @@ static const struct agent_hook hooks[] = {
 	HOOK(execve, ENTRY_FIRST_OTHER + ENTRY_EXECVE),
 	HOOK(prctl, ENTRY_FIRST_OTHER + ENTRY_PRCTL),
 	HOOK(syscall, ENTRY_FIRST_OTHER + ENTRY_SYSCALL),
+	{ ENTRY_FIRST_OTHER + ENTRY_FIND_FDE, 0, (uintptr_t)find_rules, (uintptr_t)&find_fde },
 	HOOK(mmap, TRACE_CALL_MMAP),
 	HOOK(munmap, TRACE_CALL_MUNMAP),
 	HOOK(mremap, TRACE_CALL_MREMAP),
@@ -171,6 +216,8 @@ __attribute__((used)) void ta_agent_begin(const uintptr_t *stack)
 	ta_told.socket[sizeof(ta_told.socket) - 1] = '\0';
 	if (atomic_compare_exchange_strong(&ta_state.word, &state, TA_BUSY))
 		ta_image_attach();
+	if (ta_image.control)
+		ta_functions_begin(memsight_agent.may_unwind);
 }
 
 /* ---- What the agent has not ---- */
@@ -202,12 +249,6 @@ bool ta_rebind_is_allocator(uintptr_t pc)
 
 void ta_rebind_begin(void)
 {
-}
-
-bool ta_thunk_follows_call(uintptr_t pc)
-{
-	(void)pc;
-	return false;
 }
 
 void ta_sampler_install(void)

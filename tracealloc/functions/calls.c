@@ -298,7 +298,7 @@ static ta_always_inline void leave(const struct ta_function *function, uintptr_t
 static ta_always_inline bool is_quick(uint32_t state)
 {
 	return ta_likely(
-		(state & ~TA_PAUSES) == ta_tls.known && !ta_tls.guard &&
+		(state & ~TA_PAUSES) == ta_tls.known && !ta_tls.guard && ta_seat_is_own() &&
 		atomic_load_explicit(&ta_tls.thread->chunk->reserved, memory_order_relaxed) <=
 			TA_CHUNK_OUTER_LIMIT - QUICK_BYTES);
 }
@@ -370,7 +370,7 @@ static __attribute__((noinline)) void enter_slow(struct ta_function *function, u
 
 	save(&state);
 	if (ta_unlikely(atomic_load_explicit(&must_measure, memory_order_relaxed)) &&
-	    !ta_tls.guard && atomic_exchange(&must_measure, false))
+	    !ta_tls.guard && ta_seat_take() && atomic_exchange(&must_measure, false))
 		ta_function_measure();
 	enter(function, slot);
 	restore(&state);

@@ -59,9 +59,10 @@ void ta_function_end_tail(uintptr_t *slot);
 
 /*
  * Obey the plan that came with the welcome (ta_image.plan, schemas/functions-plan.h), and change
- * what is loaded. Once in an image, before main. What cannot be done is counted.
+ * what is loaded. Once in an image, before main. What cannot be done is counted: all of it where
+ * unwinders do not find their way through thunks.
  */
-void ta_functions_begin(void);
+void ta_functions_begin(bool may_unwind);
 
 /* A library was loaded, and none of its code runs yet: change it too. pc lies in its code. */
 void ta_functions_loaded(uintptr_t pc);

@@ -396,7 +396,7 @@ static bool has_shadow_stack(void)
 }
 
 /* What came with the welcome. False: there is none, or nothing can be done by it. */
-static bool take_plan(bool is_late)
+static bool take_plan(bool may_unwind, bool is_late)
 {
 	const struct plan_head *head = ta_image.plan;
 	long memory;
@@ -406,7 +406,8 @@ static bool take_plan(bool is_late)
 	memory = ta_map_private(head->n_functions * sizeof(*functions) +
 				head->n_files * sizeof(*placed));
 	if (memory < 0 || (is_counting() && ta_image.control->n_trips < head->n_functions) ||
-	    has_shadow_stack() || (!is_late && !is_alone()) || !ta_function_begin()) {
+	    !may_unwind || has_shadow_stack() || (!is_late && !is_alone()) ||
+	    !ta_function_begin()) {
 		refuse(head->n_functions);
 		return false;
 	}
@@ -429,11 +430,11 @@ static bool has_times(void)
 	return has;
 }
 
-void ta_functions_begin(void)
+void ta_functions_begin(bool may_unwind)
 {
 	struct ta_module *module;
 
-	if (!take_plan(false))
+	if (!take_plan(may_unwind, false))
 		return;
 	for (uint32_t i = 0; (module = ta_module_at(i)); i++) {
 		const struct plan_file *file = file_of(module);
@@ -441,7 +442,9 @@ void ta_functions_begin(void)
 		if (file && !atomic_load(&placed[file - files].is_there))
 			patch(module, file, &placed[file - files]);
 	}
-	if (has_times())
+	if (has_times() && TA_IS_AGENT)
+		ta_function_measure_soon(); /* no thread has a seat yet */
+	else if (has_times())
 		ta_function_measure();
 }
 
@@ -551,7 +554,7 @@ void ta_functions_list(struct attach_functions *ret_functions)
 
 	if (head && !late.is_made && !may_map_code())
 		refuse(head->n_functions);
-	else if (head && !late.is_made && take_plan(true))
+	else if (head && !late.is_made && take_plan(true, true))
 		list_all();
 	late.is_made = true;
 	*ret_functions = (struct attach_functions){
@@ -614,7 +617,7 @@ void ta_functions_end(void)
 
 #else
 /* No recorder has a plan for it. */
-void ta_functions_begin(void)
+void ta_functions_begin(bool may_unwind)
 {
 }
 

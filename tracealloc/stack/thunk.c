@@ -9,6 +9,11 @@
 struct ta_places ta_places;
 
 #if defined(__x86_64__)
+#if defined(TA_AGENT)
+#define VISIBILITY ".hidden " /* nobody attaches to who has the agent */
+#else
+#define VISIBILITY ".globl "
+#endif
 /*
  * A caller finds a thunk T as a return address, asks for the rule at T - 1 (hence the room before
  * the first one), and gets: the frame is empty; the return address, less one, as that of an
@@ -22,8 +27,7 @@ __asm__(".section .text.zz_thunks,\"ax\",@progbits\n"
 	".hidden ta_thunks\n"
 	".globl ta_thunks\n"
 	".hidden ta_thunk_data\n"
-	".globl ta_thunk_data\n"
-	".globl " ATTACH_THUNKS "\n"
+	".globl ta_thunk_data\n" VISIBILITY ATTACH_THUNKS "\n"
 	".type " ATTACH_THUNKS ", @function\n"
 	".cfi_startproc\n"
 	".cfi_signal_frame\n"

@@ -37,7 +37,7 @@ struct ta_places {
 };
 extern struct ta_places ta_places __attribute__((visibility("hidden")));
 
-#if defined(__x86_64__) && !defined(TA_AGENT)
+#if defined(__x86_64__)
 #define TA_THUNK_BYTES 16u
 #define TA_THUNK_ROOM  (2u * TA_THUNK_BYTES * TA_MAX_THUNKS) /* with what stands beside them */
 #define TA_MAX_THUNKS  65536u /* ta_thunk_data begins so many of them behind the first */

@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 	auto_allocator_entries struct allocator_entries entries = { 0 };
 	char path[FUZZ_PATH_BYTES];
 	auto_close __attribute__((unused)) int fd = fuzz_file_open(bytes, n_bytes, path);
-	int r = allocator_entries_find(path, NULL, &entries);
+	int r = allocator_entries_find(path, &entries);
 	FUZZ_REQUIRE(r == 0 || r == -ENOEXEC);
 	FUZZ_REQUIRE(r == 0 || entries.n == 0);
 	FUZZ_REQUIRE(r < 0 || !entries.lacks_heap || entries.why[0]);

@@ -81,6 +81,19 @@ def check_denied(folder, victim):
                 any("left as they were" in reason for reason in losses), f"denied: {losses}")
 
 
+def check_unwinder(folder, victim):
+    """Of a static program whose unwinder is not known functions stay as they are."""
+    other = os.path.join(folder, "unwinder")
+    whole.run(["objcopy", "--redefine-sym", "_Unwind_Find_FDE=other_find", victim, other])
+    outcome, database = record(folder, other)
+    for difference in outcome.differs_from(whole.Outcome([victim])):
+        checks.that(False, f"another unwinder: {difference}")
+    losses = [reason for _, reason in database.losses()]
+    checks.that(database.one("SELECT count(*) FROM region_total") == 0 and
+                database.one("SELECT count(*) FROM allocation") > 0 and
+                any("left as they were" in reason for reason in losses), f"unwinder: {losses}")
+
+
 def check_copy(folder, victim):
     """A copy has the choice in it; where there is nothing to choose, the program runs."""
     copy = os.path.join(folder, "copy")
@@ -163,8 +176,8 @@ def check_depth(name, database):
 def check_stacks(name, database):
     """A call stack shows the program's return addresses, none of ours."""
     ours = database.one("SELECT count(*) FROM stack JOIN frame ON frame.id = frame_id"
-                        " WHERE (path LIKE '%libtracealloc%' AND function <> 'backtrace')"
-                        " OR path = ''")
+                        " WHERE ((path LIKE '%libtracealloc%' OR path LIKE '%libmemsight_agent%')"
+                        " AND function <> 'backtrace') OR path = ''")
     checks.that(ours == 0, f"{name}: {ours} frames of ours")
     stacks = database.one("SELECT count(*) FROM allocation WHERE stack_id = 0")
     checks.that(stacks == 0, f"{name}: {stacks} blocks without a call stack")
@@ -191,6 +204,8 @@ def main():
             database = check_calls(folder, victim)
             check_stacks(victim, database)
             check_flat(folder, victim, database)
+            if victim.endswith("static"):
+                check_unwinder(folder, victim)
         check_trips(folder, VICTIMS[-1])
         check_denied(folder, VICTIMS[-1])
         check_copy(folder, VICTIMS[-1])

@@ -36,6 +36,8 @@ def check_listed(victim):
     rows = list(csv.DictReader(whole.run([
         MEMSIGHT, "record", "--usdt-from", "all", "--functions-dry-run", "--format", "csv", "--",
         victim]).splitlines()))
+    # Of a static program they are listed beside its allocator.
+    rows = [row for row in rows if ", by " not in row["module"]]
     checks.that({row["function"] for row in rows} == PROBES and len(rows) >= 8, f"{rows}")
     for row in rows:
         checks.that(row["how"] == "jump" and not row["why_not"], f"{row}")
