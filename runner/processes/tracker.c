@@ -385,6 +385,7 @@ void tracker_end_image(struct tracker *tracker, struct image *image, int status,
 			drain_detach(tracker->drain, image->slot, &losses);
 		} else {
 			drain_abandon(tracker->drain, image->slot, &losses);
+			ticks = clock_ticks(tracker->clock); /* it has gone on until then */
 		}
 		store_drain_losses(tracker, image, &losses);
 	}

@@ -146,6 +146,9 @@ def check_rest(database, what):
     checks.that(database.one("SELECT max(count(*) - ?, 0) FROM allocation WHERE size >= ? AND"
                              " freed_ns IS NULL AND size < 21000", 2 * KEPT + 2, FIRST) == 0,
                 f"{what}: blocks that ended live")
+    checks.that(database.one("SELECT count(*) FROM allocation AS o JOIN process AS p ON p.id ="
+                             " o.process_id WHERE allocated_ns > p.end_ns") == 0,
+                f"{what}: blocks behind the end of their process")
     losses = {of for of in database.losses() if not of[1].startswith("cut off")}
     checks.that(not losses, f"{what}: {losses}")
     return n
