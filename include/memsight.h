@@ -49,11 +49,24 @@ extern void memsight_1_collect_pop(void) MEMSIGHT_WEAK;
 
 /*
  * MEMSIGHT_CALL(function, arguments): the address comes from the global offset table also in a
- * program that is not position independent: there a linker would take it to be 0 for good.
+ * program that is not position independent: there a linker would take it to be 0 for good. In a
+ * program that is linked statically it does so: a note of the file (name "memsight", type 1: the
+ * address of the instruction, and what it is to load) lets the recorder change the instruction.
  */
-#if defined(__x86_64__) && !defined(__PIC__) && !defined(__ILP32__)
+#if defined(__x86_64__) && !defined(__ILP32__)
+#if __GNUC__ >= 9 || (defined(__clang_major__) && __clang_major__ >= 11)
+#define MEMSIGHT_ASM __asm__ __inline__ /* a compiler counts its lines, else */
+#else
+#define MEMSIGHT_ASM __asm__
+#endif
 #define MEMSIGHT_ADDRESS(function, pointer)                                                        \
-	__asm__(".weak " #function "\n\tmovq " #function "@GOTPCREL(%%rip), %0" : "=r"(pointer))
+	MEMSIGHT_ASM(".weak " #function "\n990:\tmovq " #function "@GOTPCREL(%%rip), %0\n"         \
+		     "\t.pushsection .note.memsight,\"?\",@note\n"                                 \
+		     "\t.balign 4\n\t.long 992f-991f, 994f-993f, 1\n"                              \
+		     "991:\t.asciz \"memsight\"\n992:\t.balign 4\n"                                \
+		     "993:\t.quad 990b\n\t.asciz \"" #function "\"\n994:\t.balign 4\n"             \
+		     "\t.popsection"                                                               \
+		     : "=r"(pointer))
 #else
 #define MEMSIGHT_ADDRESS(function, pointer) (pointer = function)
 #endif

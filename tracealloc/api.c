@@ -38,13 +38,13 @@ static void note_plain(const uintptr_t *frame, enum trace_call call, uintptr_t a
 	ta_hook_leave(&hook);
 }
 
-TA_EXPORT void memsight_1_region_push(const char *name)
+TA_OFFERED void memsight_1_region_push(const char *name)
 {
 	note(TA_FRAME(), TRACE_CALL_REGION_PUSH, name, 0, 0);
 	ta_plugins_ask(TRACE_ASKED_REGION_BEGIN);
 }
 
-TA_EXPORT void memsight_1_region_pop(const char *name)
+TA_OFFERED void memsight_1_region_pop(const char *name)
 {
 	ta_plugins_ask(TRACE_ASKED_REGION_END);
 	if (name)
@@ -53,12 +53,12 @@ TA_EXPORT void memsight_1_region_pop(const char *name)
 		note_plain(TA_FRAME(), TRACE_CALL_REGION_POP, 0);
 }
 
-TA_EXPORT void memsight_1_mark(const char *name)
+TA_OFFERED void memsight_1_mark(const char *name)
 {
 	note(TA_FRAME(), TRACE_CALL_MARK, name, 0, 0);
 }
 
-TA_EXPORT void memsight_1_name(const void *object, size_t size, const char *name)
+TA_OFFERED void memsight_1_name(const void *object, size_t size, const char *name)
 {
 	if (name)
 		note(TA_FRAME(), TRACE_CALL_NAME_OBJECT, name, (uintptr_t)object, size);
@@ -68,7 +68,7 @@ TA_EXPORT void memsight_1_name(const void *object, size_t size, const char *name
 
 /* ---- Blocks of allocators of the program's own ---- */
 
-TA_EXPORT void memsight_1_block(const void *pointer, size_t size, const void *pool)
+TA_OFFERED void memsight_1_block(const void *pointer, size_t size, const void *pool)
 {
 	struct ta_hook hook;
 
@@ -98,13 +98,13 @@ static ta_always_inline void note_end(const uintptr_t *frame, enum trace_call ca
 	ta_hook_leave(&hook);
 }
 
-TA_EXPORT void memsight_1_block_end(const void *pointer)
+TA_OFFERED void memsight_1_block_end(const void *pointer)
 {
 	if (pointer)
 		note_end(TA_FRAME(), TRACE_CALL_BLOCK_END, pointer);
 }
 
-TA_EXPORT void memsight_1_pool_reset(const void *pool)
+TA_OFFERED void memsight_1_pool_reset(const void *pool)
 {
 	note_end(TA_FRAME(), TRACE_CALL_POOL_RESET, pool);
 }
@@ -126,7 +126,7 @@ static bool enter_control(struct ta_hook *hook, const uintptr_t *frame)
  * The records lie inside the pause: so of each thread at most one allocation, which was under way,
  * is stamped between them. analyze relies on it when the record of the end was lost.
  */
-TA_EXPORT void memsight_1_pause(void)
+TA_OFFERED void memsight_1_pause(void)
 {
 	struct ta_hook hook;
 
@@ -137,7 +137,7 @@ TA_EXPORT void memsight_1_pause(void)
 	ta_hook_leave(&hook);
 }
 
-TA_EXPORT void memsight_1_resume(void)
+TA_OFFERED void memsight_1_resume(void)
 {
 	struct ta_hook hook;
 
@@ -150,7 +150,7 @@ TA_EXPORT void memsight_1_resume(void)
 	ta_hook_leave(&hook);
 }
 
-TA_EXPORT void memsight_1_pause_thread(void)
+TA_OFFERED void memsight_1_pause_thread(void)
 {
 	struct ta_hook hook;
 
@@ -164,7 +164,7 @@ TA_EXPORT void memsight_1_pause_thread(void)
 	ta_hook_leave(&hook);
 }
 
-TA_EXPORT void memsight_1_resume_thread(void)
+TA_OFFERED void memsight_1_resume_thread(void)
 {
 	struct ta_hook hook;
 
@@ -178,7 +178,7 @@ TA_EXPORT void memsight_1_resume_thread(void)
 	ta_hook_leave(&hook);
 }
 
-TA_EXPORT void memsight_1_collect_push(const char *classes)
+TA_OFFERED void memsight_1_collect_push(const char *classes)
 {
 	struct ta_name name = ta_name_of(classes);
 	struct ta_hook hook;
@@ -191,7 +191,7 @@ TA_EXPORT void memsight_1_collect_push(const char *classes)
 	ta_hook_leave(&hook);
 }
 
-TA_EXPORT void memsight_1_collect_pop(void)
+TA_OFFERED void memsight_1_collect_pop(void)
 {
 	struct ta_hook hook;
 

@@ -72,33 +72,42 @@ static int fill(const uint8_t *bytes, size_t n_bytes, const Elf64_Phdr *headers,
 	return 0;
 }
 
-/* Its tables: the one symbol, and relocations. */
+uint64_t agent_file_symbol(const struct agent_file *file, const char *name)
+{
+	for (uint64_t i = 1; i < file->n_symbols; i++) {
+		const Elf64_Sym *symbol =
+			agent_file_at(file, file->symbols + i * sizeof(*symbol), sizeof(*symbol));
+		const char *found = symbol ? agent_file_at(file, file->strings + symbol->st_name,
+							   strlen(name) + 1)
+					   : NULL;
+
+		if (found && memcmp(found, name, strlen(name) + 1) == 0)
+			return symbol->st_value;
+	}
+	return 0;
+}
+
+/* Its tables: symbols and relocations. */
 static int read_dynamic(const Elf64_Phdr *header, struct agent_file *file)
 {
 	const Elf64_Dyn *entry = agent_file_at(file, header->p_vaddr, header->p_memsz);
-	uint64_t symbols = 0, strings = 0;
-	const Elf64_Sym *symbol;
+	const uint32_t *hash = NULL; /* the number of buckets, that of symbols ... */
 
 	for (size_t i = 0; entry && i < header->p_memsz / sizeof(*entry); i++) {
 		if (entry[i].d_tag == DT_SYMTAB)
-			symbols = entry[i].d_un.d_ptr;
+			file->symbols = entry[i].d_un.d_ptr;
 		if (entry[i].d_tag == DT_STRTAB)
-			strings = entry[i].d_un.d_ptr;
+			file->strings = entry[i].d_un.d_ptr;
+		if (entry[i].d_tag == DT_HASH)
+			hash = agent_file_at(file, entry[i].d_un.d_ptr, 2 * sizeof(*hash));
 		if (entry[i].d_tag == DT_RELA)
 			file->relocations = entry[i].d_un.d_ptr;
 		if (entry[i].d_tag == DT_RELASZ)
 			file->n_relocations = entry[i].d_un.d_val / sizeof(Elf64_Rela);
 	}
-	/* Behind the first, which is none, stands the only one. */
-	symbol = agent_file_at(file, symbols + sizeof(*symbol), sizeof(*symbol));
-	const char *name =
-		symbol ? agent_file_at(file, strings + symbol->st_name, sizeof(AGENT_SYMBOL))
-		       : NULL;
-
-	if (!name || memcmp(name, AGENT_SYMBOL, sizeof(AGENT_SYMBOL)) != 0)
-		return -ENOEXEC;
-	file->agent = symbol->st_value;
-	return 0;
+	file->n_symbols = hash ? hash[1] : 0;
+	file->agent = agent_file_symbol(file, AGENT_SYMBOL);
+	return file->agent ? 0 : -ENOEXEC;
 }
 
 /* All of them add where the file lies; the compiler and linker were told so (meson.build). */

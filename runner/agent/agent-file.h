@@ -22,6 +22,9 @@ struct agent_file {
 	size_t n_filled; /* of them, from the start; the rest are zeros */
 	struct agent_segment segments[AGENT_MAX_SEGMENTS];
 	size_t n_segments;
+	uint64_t symbols; /* offsets of tables of Elf64_Sym, of which there are so many, ... */
+	uint64_t n_symbols;
+	uint64_t strings; /* ... and of their names */
 	uint64_t agent; /* offset of struct agent */
 	uint64_t relocations; /* offset of a table of Elf64_Rela ... */
 	uint64_t n_relocations;
@@ -35,6 +38,9 @@ void agent_file_move(struct agent_file *file, uint64_t base);
 
 /* Bytes of it at an address of that place; NULL: they are not all in it. */
 void *agent_file_at(const struct agent_file *file, uint64_t offset, size_t n_bytes);
+
+/* The offset of what has this name; 0: nothing has. */
+uint64_t agent_file_symbol(const struct agent_file *file, const char *name);
 
 void agent_file_finish(struct agent_file *file); /* accepts a zeroed one */
 #define auto_agent_file __attribute__((cleanup(agent_file_finish)))

@@ -20,6 +20,7 @@
 
 #include "common/cleanup.h"
 #include "runner/agent/agent-file.h"
+#include "runner/agent/api-sites.h"
 #include "runner/agent/slots.h"
 #include "runner/agent/unwind-table.h"
 #include "runner/processes/image-proc.h"
@@ -595,6 +596,25 @@ static int write_jumps(const struct guest *guest)
 	return r;
 }
 
+/* Who calls include/memsight.h calls the agent. Sites of code that was left out are nowhere. */
+static int lead_api(const struct guest *guest)
+{
+	auto_free struct api_site *sites = NULL;
+	size_t n = 0;
+	int r = api_sites_read(guest->path, &sites, &n);
+
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		uint64_t at = guest->bias + sites[i].address;
+		uint64_t function = agent_file_symbol(&guest->file, sites[i].name);
+		uint8_t code[API_SITE_BYTES];
+
+		if (function && read_memory(guest, at, code, sizeof(code)) == 0 &&
+		    api_site_change(code, at, guest->base + function) == 0)
+			r = write_memory(guest, at, code, sizeof(code));
+	}
+	return r;
+}
+
 static int put_in(struct guest *guest)
 {
 	auto_free uint8_t *bytes = calloc(MAX_SLOTS, SLOT_BYTES);
@@ -616,6 +636,8 @@ static int put_in(struct guest *guest)
 		r = write_all(guest, &slots);
 	if (r == 0)
 		r = write_jumps(guest);
+	if (r == 0)
+		r = lead_api(guest);
 	return r < 0 && !guest->message[0] ? fail(guest, r, "the agent cannot be written") : r;
 }
 

@@ -16,6 +16,7 @@
 #include "tracealloc/leave.h"
 #include "tracealloc/limit.h"
 #include "tracealloc/pick/usdt.h"
+#include "tracealloc/plugin/plugin.h"
 #include "tracealloc/rebind.h"
 #include "tracealloc/sampler.h"
 #include "tracealloc/stack/thunk.h"
@@ -284,6 +285,13 @@ void ta_entry_arm(void)
 /* What is lent to the recorder is not asked back: who opens a userfaultfd of its own gets none. */
 void ta_leave_memory(void)
 {
+}
+
+bool ta_plugins_are_on;
+
+void ta_plugins_ask_all(enum trace_asked when)
+{
+	(void)when;
 }
 
 /* Limits of the program are its own: what there is no room for is not recorded. */

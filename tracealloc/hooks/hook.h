@@ -28,6 +28,9 @@
 #define TA_EXPORT __attribute__((visibility("default")))
 #endif
 
+/* What programs call by include/memsight.h; the agent's recorder looks for it by its name. */
+#define TA_OFFERED __attribute__((visibility("default")))
+
 /* A running hook. */
 struct ta_hook {
 	struct ta_thread *thread; /* NULL: nothing is recorded */
