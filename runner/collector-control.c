@@ -109,11 +109,9 @@ static void store_window(struct collector *collector, uint64_t end_ticks)
 		.begin_ticks = control->window_ticks,
 		.end_ticks = end_ticks,
 		.number = control->window,
-		.cause_bytes = (uint32_t)strlen(control->cause),
 	};
-	const struct trace_string cause = { control->cause, window.cause_bytes };
 
-	trace_writer_record(collector->writer, &window, sizeof(window), &cause, 1);
+	trace_writer_add(collector->writer, &window, trace_text(control->cause));
 }
 
 /* From ticks on everything is recorded. */
@@ -507,11 +505,9 @@ static void ask_snapshot(struct collector *collector, const struct control_reque
 void collector_set_mark(struct collector *collector, const char *text)
 {
 	struct trace_outside_mark mark = { .head.type = TRACE_RECORD_OUTSIDE_MARK,
-					   .ticks = clock_ticks(collector->clock),
-					   .text_bytes = (uint32_t)strlen(text) };
-	const struct trace_string string = { text, mark.text_bytes };
+					   .ticks = clock_ticks(collector->clock) };
 
-	trace_writer_record(collector->writer, &mark, sizeof(mark), &string, 1);
+	trace_writer_add(collector->writer, &mark, trace_text(text));
 }
 
 /* From here on another setting holds. */

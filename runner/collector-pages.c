@@ -45,15 +45,13 @@ static void write_parts(struct collector *collector, const struct page_state *st
 	size_t run_at = 0, map_at = 0;
 
 	do {
-		struct trace_string strings[] = {
-			trace_next_part(state->runs, state->n_run_bytes, &run_at),
-			trace_next_part(state->maps, state->n_map_bytes, &map_at),
-		};
+		struct trace_string runs =
+			trace_next_part(state->runs, state->n_run_bytes, &run_at);
+		struct trace_string maps =
+			trace_next_part(state->maps, state->n_map_bytes, &map_at);
 
-		record.runs_bytes = strings[0].n_bytes;
-		record.maps_bytes = strings[1].n_bytes;
 		record.is_last = run_at == state->n_run_bytes && map_at == state->n_map_bytes;
-		trace_writer_record(collector->writer, &record, sizeof(record), strings, 2);
+		trace_writer_add(collector->writer, &record, runs, maps);
 	} while (!record.is_last);
 }
 

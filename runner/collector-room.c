@@ -304,7 +304,7 @@ static void write_trips(struct collector *collector)
 			continue;
 		record.name_id = text_name_id(functions->names[i]);
 		record.n = n - collector->n_trips[i];
-		if (trace_writer_record(collector->writer, &record, sizeof(record), NULL, 0) == 0)
+		if (trace_writer_add(collector->writer, &record) == 0)
 			collector->n_trips[i] = n; /* else it is in the next one */
 	}
 }

@@ -145,9 +145,8 @@ static void write_touches(struct collector *collector, struct trace_touches *rec
 		struct trace_string runs =
 			trace_next_part(touches->runs, touches->n_run_bytes, &at);
 
-		record->runs_bytes = runs.n_bytes;
 		record->is_last = at == touches->n_run_bytes;
-		trace_writer_record(collector->writer, record, sizeof(*record), &runs, 1);
+		trace_writer_add(collector->writer, record, runs);
 	} while (!record->is_last);
 }
 
@@ -159,9 +158,8 @@ static void write_writes(struct collector *collector, struct trace_writes *recor
 	do {
 		struct trace_string runs = trace_next_part(look->runs, look->n_run_bytes, &at);
 
-		record->runs_bytes = runs.n_bytes;
 		record->is_last = at == look->n_run_bytes;
-		trace_writer_record(collector->writer, record, sizeof(*record), &runs, 1);
+		trace_writer_add(collector->writer, record, runs);
 	} while (!record->is_last);
 }
 

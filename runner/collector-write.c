@@ -38,7 +38,7 @@ static void store_exit(struct collector *collector, uint64_t ticks)
 		.collector_cpu_ns = own_cpu_ns(),
 	};
 
-	trace_writer_record(collector->writer, &record, sizeof(record), NULL, 0);
+	trace_writer_add(collector->writer, &record);
 	/* The run's own times begin before its recorder was ready. */
 	if (collector->command_end_ns)
 		store_counter(collector->writer, 0, "wall clock", "ns",

@@ -387,15 +387,13 @@ static void sample_process(struct collector *collector, struct image *image)
 {
 	struct run_node_bytes nodes[RUN_MAX_NODES];
 	struct trace_process_sample sample = { 0 };
-	struct trace_string pairs = { .bytes = nodes };
 
 	if (run_process_sample(&image->sampler, &sample, nodes, RUN_MAX_NODES) < 0)
 		return;
 	sample.head.type = TRACE_RECORD_PROCESS_SAMPLE;
 	sample.ticks = clock_ticks(collector->clock);
 	sample.process_id = image->id;
-	pairs.n_bytes = sample.node_bytes;
-	trace_writer_record(collector->writer, &sample, sizeof(sample), &pairs, 1);
+	trace_writer_add(collector->writer, &sample, trace_bytes(nodes, sample.node_bytes));
 	collector_saw_resident(collector, image, sample.rss_bytes);
 }
 

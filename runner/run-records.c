@@ -90,22 +90,13 @@ static int store_run(struct trace_writer *writer, const struct run_options *opti
 	if (!getcwd(directory, sizeof(directory)))
 		directory[0] = '\0';
 	clock_gettime(CLOCK_REALTIME, &now);
-	struct trace_string strings[] = {
-		{ program, (uint32_t)strlen(program) },
-		{ mode, (uint32_t)strlen(mode) },
-		{ command, (uint32_t)n_bytes },
-		{ directory, (uint32_t)strlen(directory) },
-	};
 	struct trace_run record = {
 		.head.type = TRACE_RECORD_RUN,
 		.start_unix_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec,
 		.repetition = options->repetition ? options->repetition : 1,
-		.program_bytes = strings[0].n_bytes,
-		.mode_bytes = strings[1].n_bytes,
-		.command_bytes = strings[2].n_bytes,
-		.directory_bytes = strings[3].n_bytes,
 	};
-	return trace_writer_record(writer, &record, sizeof(record), strings, 4);
+	return trace_writer_add(writer, &record, trace_text(program), trace_text(mode),
+				trace_bytes(command, n_bytes), trace_text(directory));
 }
 
 struct fact_writer {

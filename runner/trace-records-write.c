@@ -2,17 +2,8 @@
 
 #include <string.h>
 
-static struct trace_string text(const char *bytes)
-{
-	return (struct trace_string){ bytes, (uint32_t)strlen(bytes) };
-}
-
 int store_process(struct trace_writer *writer, const struct image *image)
 {
-	struct trace_string strings[] = {
-		text(image->exe),
-		{ image->command ? image->command : "", (uint32_t)image->command_bytes },
-	};
 	struct trace_process record = {
 		.head.type = TRACE_RECORD_PROCESS,
 		.process_id = image->id,
@@ -23,11 +14,11 @@ int store_process(struct trace_writer *writer, const struct image *image)
 		.birth = (uint16_t)image->birth,
 		.why_not = (uint16_t)(image->is_traced ? TRACE_TRACED : image->why_not),
 		.start_ticks = image->start_ticks,
-		.exe_bytes = strings[0].n_bytes,
-		.command_bytes = strings[1].n_bytes,
 	};
 
-	return trace_writer_record(writer, &record, sizeof(record), strings, 2);
+	return trace_writer_add(
+		writer, &record, trace_text(image->exe),
+		trace_bytes(image->command ? image->command : "", image->command_bytes));
 }
 
 int store_rank(struct trace_writer *writer, uint32_t process_id, uint32_t rank)
@@ -36,7 +27,7 @@ int store_rank(struct trace_writer *writer, uint32_t process_id, uint32_t rank)
 				     .process_id = process_id,
 				     .rank = rank };
 
-	return trace_writer_record(writer, &record, sizeof(record), NULL, 0);
+	return trace_writer_add(writer, &record);
 }
 
 int store_process_end(struct trace_writer *writer, uint32_t process_id, int status, uint64_t ticks)
@@ -48,7 +39,7 @@ int store_process_end(struct trace_writer *writer, uint32_t process_id, int stat
 		.ticks = ticks,
 	};
 
-	return trace_writer_record(writer, &record, sizeof(record), NULL, 0);
+	return trace_writer_add(writer, &record);
 }
 
 int store_thread(struct trace_writer *writer, uint32_t thread_id, const struct image *image,
@@ -56,8 +47,6 @@ int store_thread(struct trace_writer *writer, uint32_t thread_id, const struct i
 {
 	static const struct ring_thread_start nothing;
 	const struct ring_thread_start *from = start ? start : &nothing;
-	struct trace_string name = { from->name,
-				     (uint32_t)strnlen(from->name, sizeof(from->name)) };
 	struct trace_thread record = {
 		.head.type = TRACE_RECORD_THREAD,
 		.thread_id = thread_id,
@@ -69,10 +58,10 @@ int store_thread(struct trace_writer *writer, uint32_t thread_id, const struct i
 		.stack_end = from->stack_end,
 		.fs_base = from->fs_base,
 		.is_main = from->is_main != 0,
-		.name_bytes = name.n_bytes,
 	};
 
-	return trace_writer_record(writer, &record, sizeof(record), &name, 1);
+	return trace_writer_add(writer, &record,
+				trace_bytes(from->name, strnlen(from->name, sizeof(from->name))));
 }
 
 int store_thread_end(struct trace_writer *writer, uint32_t thread_id, uint64_t ticks)
@@ -83,30 +72,24 @@ int store_thread_end(struct trace_writer *writer, uint32_t thread_id, uint64_t t
 		.ticks = ticks,
 	};
 
-	return trace_writer_record(writer, &record, sizeof(record), NULL, 0);
+	return trace_writer_add(writer, &record);
 }
 
 int store_thread_name(struct trace_writer *writer, uint32_t thread_id, const char *name,
 		      uint64_t ticks)
 {
-	struct trace_string string = text(name);
 	struct trace_thread_name record = {
 		.head.type = TRACE_RECORD_THREAD_NAME,
 		.ticks = ticks,
 		.thread_id = thread_id,
-		.name_bytes = string.n_bytes,
 	};
 
-	return trace_writer_record(writer, &record, sizeof(record), &string, 1);
+	return trace_writer_add(writer, &record, trace_text(name));
 }
 
 int store_module(struct trace_writer *writer, uint32_t process_id,
 		 const struct drain_module *module)
 {
-	struct trace_string strings[] = {
-		{ module->build_id, module->head.build_id_bytes },
-		{ module->path, module->head.path_bytes },
-	};
 	struct trace_module record = {
 		.head.type = module->is_unload ? TRACE_RECORD_MODULE_UNLOAD : TRACE_RECORD_MODULE,
 		.ticks = module->head.ticks,
@@ -114,34 +97,28 @@ int store_module(struct trace_writer *writer, uint32_t process_id,
 		.start = module->head.start,
 		.end = module->head.end,
 		.process_id = process_id,
-		.build_id_bytes = strings[0].n_bytes,
-		.path_bytes = strings[1].n_bytes,
 	};
 
-	return trace_writer_record(writer, &record, sizeof(record), strings, 2);
+	return trace_writer_add(writer, &record,
+				trace_bytes(module->build_id, module->head.build_id_bytes),
+				trace_bytes(module->path, module->head.path_bytes));
 }
 
 int store_text(struct trace_writer *writer, uint32_t process_id, uint64_t id, const char *text,
 	       size_t n_bytes)
 {
-	struct trace_string string = { text, (uint32_t)n_bytes };
 	struct trace_text record = {
 		.head.type = TRACE_RECORD_TEXT,
 		.id = id,
 		.process_id = process_id,
-		.text_bytes = string.n_bytes,
 	};
 
-	return trace_writer_record(writer, &record, sizeof(record), &string, 1);
+	return trace_writer_add(writer, &record, trace_bytes(text, n_bytes));
 }
 
 int store_heap_range(struct trace_writer *writer, uint32_t process_id,
 		     const struct drain_heap_range *range)
 {
-	struct trace_string strings[] = {
-		{ range->kind, range->kind_bytes },
-		{ range->place, range->place_bytes },
-	};
 	struct trace_heap_range record = {
 		.head.type = TRACE_RECORD_HEAP_RANGE,
 		.ticks = range->ticks,
@@ -149,17 +126,15 @@ int store_heap_range(struct trace_writer *writer, uint32_t process_id,
 		.size = range->size,
 		.process_id = process_id,
 		.is_removed = range->is_removed,
-		.kind_bytes = strings[0].n_bytes,
-		.place_bytes = strings[1].n_bytes,
 	};
 
-	return trace_writer_record(writer, &record, sizeof(record), strings, 2);
+	return trace_writer_add(writer, &record, trace_bytes(range->kind, range->kind_bytes),
+				trace_bytes(range->place, range->place_bytes));
 }
 
 int store_map(struct trace_writer *writer, uint32_t process_id, uint64_t ticks,
 	      const struct image_map *map)
 {
-	struct trace_string path = text(map->path);
 	struct trace_mapping record = {
 		.head.type = TRACE_RECORD_MAPPING,
 		.ticks = ticks,
@@ -169,77 +144,64 @@ int store_map(struct trace_writer *writer, uint32_t process_id, uint64_t ticks,
 		.process_id = process_id,
 		.prot = map->prot,
 		.flags = map->flags,
-		.path_bytes = path.n_bytes,
 	};
 
-	return trace_writer_record(writer, &record, sizeof(record), &path, 1);
+	return trace_writer_add(writer, &record, trace_text(map->path));
 }
 
 int store_loss(struct trace_writer *writer, const struct store_loss *loss)
 {
-	struct trace_string strings[] = { text(loss->source), text(loss->reason) };
 	struct trace_loss record = {
 		.head.type = TRACE_RECORD_LOSS,
 		.count = loss->count,
 		.from_ticks = loss->from_ticks,
 		.to_ticks = loss->to_ticks,
 		.process_id = loss->process_id,
-		.source_bytes = strings[0].n_bytes,
-		.reason_bytes = strings[1].n_bytes,
 	};
 
 	if (loss->count == 0)
 		return 0;
-	return trace_writer_record(writer, &record, sizeof(record), strings, 2);
+	return trace_writer_add(writer, &record, trace_text(loss->source),
+				trace_text(loss->reason));
 }
 
 int store_counter(struct trace_writer *writer, uint32_t process_id, const char *name,
 		  const char *unit, uint64_t value)
 {
-	struct trace_string strings[] = { text(name), text(unit) };
 	struct trace_counter record = {
 		.head.type = TRACE_RECORD_COUNTER,
 		.value = value,
 		.process_id = process_id,
-		.name_bytes = strings[0].n_bytes,
-		.unit_bytes = strings[1].n_bytes,
 	};
 
-	return trace_writer_record(writer, &record, sizeof(record), strings, 2);
+	return trace_writer_add(writer, &record, trace_text(name), trace_text(unit));
 }
 
 int store_count(struct trace_writer *writer, const struct pmu_counter *counter,
 		const struct pmu_count *count)
 {
-	struct trace_string strings[] = {
-		text(counter->name),
-		text(counter->is_user_only ? "events in user mode" : "events"),
-	};
 	struct trace_counter record = {
 		.head.type = TRACE_RECORD_COUNTER,
 		.value = count->value,
 		.enabled_ns = count->enabled_ns,
 		.running_ns = count->running_ns,
-		.name_bytes = strings[0].n_bytes,
-		.unit_bytes = strings[1].n_bytes,
 	};
 
-	return trace_writer_record(writer, &record, sizeof(record), strings, 2);
+	return trace_writer_add(
+		writer, &record, trace_text(counter->name),
+		trace_text(counter->is_user_only ? "events in user mode" : "events"));
 }
 
 int store_fact(struct trace_writer *writer, const char *key, const char *value, uint64_t ticks,
 	       bool at_end)
 {
-	struct trace_string strings[] = { text(key), text(value) };
 	struct trace_fact record = {
 		.head.type = TRACE_RECORD_FACT,
 		.ticks = ticks,
 		.at_end = at_end,
-		.key_bytes = strings[0].n_bytes,
-		.value_bytes = strings[1].n_bytes,
 	};
 
-	return trace_writer_record(writer, &record, sizeof(record), strings, 2);
+	return trace_writer_add(writer, &record, trace_text(key), trace_text(value));
 }
 
 int store_clock(struct trace_writer *writer, const struct clock_pair *pair)
@@ -251,5 +213,5 @@ int store_clock(struct trace_writer *writer, const struct clock_pair *pair)
 		.error_ns = pair->error_ns,
 	};
 
-	return trace_writer_record(writer, &record, sizeof(record), NULL, 0);
+	return trace_writer_add(writer, &record);
 }

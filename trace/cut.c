@@ -157,13 +157,9 @@ static int write_fact(struct cut *cut, const char *key, const char *value)
 	const struct trace_fact fact = {
 		.head.type = TRACE_RECORD_FACT,
 		.ticks = cut->options->commit.ticks,
-		.key_bytes = (uint32_t)strlen(key),
-		.value_bytes = (uint32_t)strlen(value),
 	};
-	const struct trace_string strings[] = { { key, fact.key_bytes },
-						{ value, fact.value_bytes } };
 
-	return trace_writer_record(cut->writer, &fact, sizeof(fact), strings, 2);
+	return trace_writer_add(cut->writer, &fact, trace_text(key), trace_text(value));
 }
 
 static int write_count(struct cut *cut, const char *key, uint64_t n)
@@ -183,11 +179,9 @@ static int write_window(struct cut *cut)
 		.head.type = TRACE_RECORD_WINDOW,
 		.begin_ticks = cut->options->commit.ticks,
 		.number = 1,
-		.cause_bytes = (uint32_t)strlen(cause),
 	};
-	const struct trace_string string = { cause, window.cause_bytes };
 
-	return trace_writer_record(cut->writer, &window, sizeof(window), &string, 1);
+	return trace_writer_add(cut->writer, &window, trace_text(cause));
 }
 
 static int write_cut(struct cut *cut)

@@ -87,6 +87,41 @@ uint32_t trace_record_length(const struct trace_record *record,
 	return length;
 }
 
+size_t trace_record_size(size_t struct_bytes, const struct trace_string *strings, size_t n_strings)
+{
+	size_t n_bytes = struct_bytes;
+
+	for (size_t i = 0; i < n_strings; i++)
+		n_bytes += strings[i].n_bytes;
+	return (n_bytes + 7) / 8 * 8;
+}
+
+int trace_record_put(void *out, const void *record, size_t struct_bytes,
+		     const struct trace_string *strings, size_t n_strings)
+{
+	struct trace_record head = *(const struct trace_record *)record;
+	const struct trace_record_shape *shape = trace_record_shape(head.type);
+	char *at = out;
+
+	if (struct_bytes < sizeof(head) || struct_bytes > UINT16_MAX ||
+	    (shape && (struct_bytes < shape->struct_bytes || n_strings != shape->n_strings)))
+		return -EINVAL;
+	head.struct_bytes = (uint16_t)struct_bytes;
+	head.bytes = (uint32_t)trace_record_size(struct_bytes, strings, n_strings);
+	memset(at + head.bytes - 8, 0, 8);
+	memcpy(at, record, struct_bytes);
+	memcpy(at, &head, sizeof(head));
+	for (size_t i = 0; shape && i < n_strings; i++)
+		memcpy(at + shape->length_offset[i], &strings[i].n_bytes, sizeof(uint32_t));
+	at += struct_bytes;
+	for (size_t i = 0; i < n_strings; i++) {
+		if (strings[i].n_bytes > 0)
+			memcpy(at, strings[i].bytes, strings[i].n_bytes);
+		at += strings[i].n_bytes;
+	}
+	return 0;
+}
+
 /* Does the record fit into n_bytes, and what it holds into the record? */
 static bool fits(const struct trace_record *record, size_t n_bytes)
 {

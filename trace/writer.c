@@ -367,60 +367,23 @@ static int add_items(struct trace_writer *writer, const struct trace_frame *head
 
 /* ---- What can be added ---- */
 
-static int check_record(const struct trace_record *head, size_t struct_bytes,
-			const struct trace_string *strings, size_t n_strings)
-{
-	const struct trace_record_shape *shape = trace_record_shape(head->type);
-
-	if (struct_bytes < sizeof(*head) || struct_bytes > UINT16_MAX)
-		return -EINVAL;
-	if (!shape)
-		return 0;
-	if (struct_bytes < shape->struct_bytes || n_strings != shape->n_strings)
-		return -EINVAL;
-	for (unsigned i = 0; i < n_strings; i++) {
-		if (trace_record_length(head, shape, i) != strings[i].n_bytes)
-			return -EINVAL;
-	}
-	return 0;
-}
-
 int trace_writer_record(struct trace_writer *writer, const void *record, size_t struct_bytes,
 			const struct trace_string *strings, size_t n_strings)
 {
-	struct trace_record head;
-	size_t n_bytes = struct_bytes;
+	size_t n_bytes = trace_record_size(struct_bytes, strings, n_strings);
+	struct trace_stream *stream = trace_streams_get(&writer->streams, TRACE_FRAME_RECORDS, 0);
 	uint8_t *out;
 
-	int r = check_record(record, struct_bytes, strings, n_strings);
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < n_strings; i++)
-		n_bytes += strings[i].n_bytes;
-	size_t padded = (n_bytes + 7) / 8 * 8;
-
-	struct trace_stream *stream = trace_streams_get(&writer->streams, TRACE_FRAME_RECORDS, 0);
 	if (!stream)
 		return -ENOMEM;
-	r = reserve(writer, stream, padded, &out);
+	int r = reserve(writer, stream, n_bytes, &out);
+	if (r == 0)
+		r = trace_record_put(out, record, struct_bytes, strings, n_strings);
 	if (r < 0)
 		return r;
-
-	memset(out + padded - 8, 0, 8);
-	memcpy(out, record, struct_bytes);
-	memcpy(&head, out, sizeof(head));
-	head.struct_bytes = (uint16_t)struct_bytes;
-	head.bytes = (uint32_t)padded;
-	memcpy(out, &head, sizeof(head));
-	out += struct_bytes;
-	for (size_t i = 0; i < n_strings; i++) {
-		if (strings[i].n_bytes > 0)
-			memcpy(out, strings[i].bytes, strings[i].n_bytes);
-		out += strings[i].n_bytes;
-	}
-	stream->n_bytes += padded;
+	stream->n_bytes += n_bytes;
 	stream->n_items++;
-	writer->pending_bytes += padded;
+	writer->pending_bytes += n_bytes;
 	return 0;
 }
 

@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "schemas/trace-format.h"
+#include "trace/records.h"
 
 struct trace_writer;
 
@@ -25,19 +26,17 @@ int trace_writer_open(int fd, const struct trace_file_header *header,
 /* Free without ending the file (a crash looks the same). Accepts NULL, returns NULL. */
 struct trace_writer *trace_writer_close(struct trace_writer *writer);
 
-/* A string behind a record. */
-struct trace_string {
-	const void *bytes;
-	uint32_t n_bytes;
-};
-
 /*
- * Add a definition. record points to one of the structs of trace-format.h with its head.type and
- * its string lengths set; struct_bytes is its sizeof; strings are n_strings in the struct's order.
- * head.bytes and head.struct_bytes are filled in on the copy. Returns 0 or a negative errno.
+ * Add a definition. record points to one of the structs of trace-format.h with its head.type set;
+ * struct_bytes is its sizeof; strings are n_strings in the struct's order. The rest of the head and
+ * the lengths of strings are filled in on the copy. Returns 0 or a negative errno.
  */
 int trace_writer_record(struct trace_writer *writer, const void *record, size_t struct_bytes,
 			const struct trace_string *strings, size_t n_strings);
+
+/* The same of a typed record, with its strings in a row; there may be none. */
+#define trace_writer_add(writer, record, ...)                                                      \
+	trace_writer_record(writer, record, sizeof(*(record)), TRACE_STRINGS(__VA_ARGS__))
 
 /*
  * Add an allocation event of a thread, in its program order. The hot path of the collector.

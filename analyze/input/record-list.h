@@ -13,9 +13,11 @@ struct record_list {
 	size_t n; /* records */
 };
 
-/* Add a record, given as for trace_writer_record(): its string lengths are set. 0 or -ENOMEM. */
-int record_list_add(struct record_list *list, const void *record, size_t struct_bytes,
-		    const struct trace_string *strings, size_t n_strings);
+/* Add a record, given as for trace_writer_add(). 0, -ENOMEM or -EINVAL. */
+#define record_list_add(list, record, ...)                                                         \
+	record_list_add_record(list, record, sizeof(*(record)), TRACE_STRINGS(__VA_ARGS__))
+int record_list_add_record(struct record_list *list, const void *record, size_t struct_bytes,
+			   const struct trace_string *strings, size_t n_strings);
 
 /* A FACT of the run's start. 0 or -ENOMEM. */
 int record_list_fact(struct record_list *list, const char *key, const char *value);

@@ -273,11 +273,9 @@ void tracker_store_contents(struct tracker *tracker, pid_t pid, const struct tra
 
 	for (size_t i = 0; image && i < n; i += most) {
 		size_t n_part = n - i < most ? n - i : most;
-		const struct trace_string part = { blocks + i,
-						   (uint32_t)(n_part * sizeof(*blocks)) };
 
-		record.blocks_bytes = part.n_bytes;
-		if (trace_writer_record(tracker->writer, &record, sizeof(record), &part, 1) < 0)
+		if (trace_writer_add(tracker->writer, &record,
+				     trace_bytes(blocks + i, n_part * sizeof(*blocks))) < 0)
 			break;
 	}
 }

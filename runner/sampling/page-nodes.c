@@ -23,11 +23,10 @@ static int write_told(struct page_nodes *nodes, size_t n_told)
 	struct trace_page_nodes record = {
 		.head.type = TRACE_RECORD_PAGE_NODES,
 		.pid = nodes->pid,
-		.items_bytes = (uint32_t)(n_told * sizeof(nodes->items[0])),
 	};
-	struct trace_string items = { .bytes = nodes->items, .n_bytes = record.items_bytes };
+	struct trace_string items = trace_bytes(nodes->items, n_told * sizeof(nodes->items[0]));
 
-	return n_told ? trace_writer_record(nodes->writer, &record, sizeof(record), &items, 1) : 0;
+	return n_told ? trace_writer_add(nodes->writer, &record, items) : 0;
 }
 
 int page_nodes_flush(struct page_nodes *nodes)

@@ -25,7 +25,7 @@ static void store_ledger(struct samples *samples, const struct samples_stream *s
 		.n_behind = losses->n_behind,
 	};
 
-	trace_writer_record(samples->writer, &record, sizeof(record), NULL, 0);
+	trace_writer_add(samples->writer, &record);
 }
 
 static uint64_t store_stream_losses(struct samples *samples, const struct samples_stream *stream)

@@ -25,27 +25,18 @@ static int emit_code(void *context, uint32_t process_id, const struct trace_code
 static int emit_seen(void *context, const struct trace_code_seen *record, const uint64_t *pages)
 {
 	struct samples *samples = context;
-	const struct trace_string string = { pages, record->pages_bytes };
 
-	return trace_writer_record(samples->writer, record, sizeof(*record), &string, 1);
-}
-
-static struct trace_string text(const char *bytes)
-{
-	return (struct trace_string){ bytes, (uint32_t)strlen(bytes) };
+	return trace_writer_add(samples->writer, record, trace_bytes(pages, record->pages_bytes));
 }
 
 static int store_source(struct samples *samples, const char *name, const char *unit,
 			struct trace_source *record, const char *remedy)
 {
-	struct trace_string strings[] = { text(name), text(unit), text(remedy) };
 
 	record->head.type = TRACE_RECORD_SOURCE;
 	record->source_id = (uint32_t)++samples->n_sources;
-	record->name_bytes = strings[0].n_bytes;
-	record->unit_bytes = strings[1].n_bytes;
-	record->remedy_bytes = strings[2].n_bytes;
-	return trace_writer_record(samples->writer, record, sizeof(*record), strings, 3);
+	return trace_writer_add(samples->writer, record, trace_text(name), trace_text(unit),
+				trace_text(remedy));
 }
 
 static int store_refused(struct samples *samples, const struct pmu_chosen *chosen,
@@ -94,13 +85,11 @@ static int store_detail(struct samples *samples, struct samples_stream *stream)
 	stream->format.read_format = record.read_format;
 	stream->format.regs_intr = record.regs_intr;
 	stream->format.branch_sample_type = record.branch_sample_type;
-	struct trace_string strings[] = { text(event ? event : ""), text(notes) };
 
 	record.head.type = TRACE_RECORD_SOURCE_DETAIL;
 	record.source_id = stream->source_id;
-	record.event_bytes = strings[0].n_bytes;
-	record.note_bytes = strings[1].n_bytes;
-	return trace_writer_record(samples->writer, &record, sizeof(record), strings, 2);
+	return trace_writer_add(samples->writer, &record, trace_text(event ? event : ""),
+				trace_text(notes));
 }
 
 static void give_up(struct samples *samples, const char *name, const char *what)

@@ -334,7 +334,7 @@ int samples_store_perf_clock(struct samples_stream *stream)
 	record.head.type = TRACE_RECORD_PERF_CLOCK;
 	record.source_id = stream->source_id;
 	stream->paired_raw_ns = record.raw_ns;
-	return trace_writer_record(stream->owner->writer, &record, sizeof(record), NULL, 0);
+	return trace_writer_add(stream->owner->writer, &record);
 }
 
 /* Behind what was read, so that nothing is older than its pair by more than a second. */
@@ -384,7 +384,7 @@ static int store_turn(struct samples_stream *stream, const struct pmu_turn *turn
 		.source_id = stream->source_id,
 	};
 
-	return trace_writer_record(stream->owner->writer, &record, sizeof(record), NULL, 0);
+	return trace_writer_add(stream->owner->writer, &record);
 }
 
 /* Nothing to be changed when recording has stopped. A rate that stays as it is loses nothing. */

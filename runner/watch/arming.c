@@ -10,10 +10,6 @@
 static int store(struct watches *watches, const struct watch_item *item,
 		 enum trace_watch_state state, uint64_t ticks, const char *note)
 {
-	struct trace_string strings[] = {
-		{ item->target.text, (uint32_t)strlen(item->target.text) },
-		{ note, (uint32_t)strlen(note) },
-	};
 	struct trace_watch record = {
 		.head.type = TRACE_RECORD_WATCH,
 		.ticks = ticks,
@@ -24,11 +20,10 @@ static int store(struct watches *watches, const struct watch_item *item,
 		.state = (uint16_t)state,
 		.is_write_only = item->target.is_write_only,
 		.is_hot = item->is_hot,
-		.text_bytes = strings[0].n_bytes,
-		.note_bytes = strings[1].n_bytes,
 	};
 
-	return trace_writer_record(watches->writer, &record, sizeof(record), strings, 2);
+	return trace_writer_add(watches->writer, &record, trace_text(item->target.text),
+				trace_text(note));
 }
 
 static void warn(const struct watches *watches, const char *line)

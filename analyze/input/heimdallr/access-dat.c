@@ -114,7 +114,7 @@ int heimdallr_access_clock(const struct heimdallr_access *access, struct record_
 		.error_ns = is_bounded ? access->offset.error_ns : 0,
 	};
 
-	return record_list_add(records, &pair, sizeof(pair), NULL, 0);
+	return record_list_add(records, &pair);
 }
 
 /* Stores of events that say nothing themselves. */

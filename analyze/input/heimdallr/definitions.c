@@ -9,12 +9,8 @@
 #include <sys/stat.h>
 
 #include "common/cleanup.h"
+#include "common/text.h"
 #include "schemas/ring.h"
-
-static struct trace_string string_of(const char *text)
-{
-	return (struct trace_string){ text, (uint32_t)strlen(text) };
-}
 
 /* Whether a word names the program of a run: runs.sh keeps letters, digits, "_" and "." of it. */
 static bool is_program(const char *word, size_t n_bytes, const char *name)
@@ -47,43 +43,31 @@ static int add_run(struct heimdallr *heimdallr)
 {
 	const struct heimdallr_folder *folder = &heimdallr->folder;
 	const struct import_name *name = &heimdallr->name.run;
-	const char *slash = strrchr(folder->path, '/');
+	const char *program = name->program ? name->program : text_base_name(folder->path);
 	auto_free char *arguments = strdup(folder->command);
 	if (!arguments)
 		return -ENOMEM;
 
-	const struct trace_string strings[] = {
-		string_of(name->program ? name->program
-			  : slash	? slash + 1
-					: folder->path),
-		string_of(name->program ? name->mode : "default"),
-		string_of(arguments),
-		string_of(""),
-	};
 	struct trace_run run = {
 		.head.type = TRACE_RECORD_RUN,
 		.start_unix_ns = (uint64_t)folder->command_unix_ns,
 		.repetition = name->program ? name->repetition : 1,
-		.program_bytes = strings[0].n_bytes,
-		.mode_bytes = strings[1].n_bytes,
-		.command_bytes = strings[2].n_bytes,
 	};
 	for (char *at = arguments; (at = strchr(at, ' ')); at++)
 		*at = '\0';
-	return record_list_add(&heimdallr->records, &run, sizeof(run), strings, 4);
+	return record_list_add(&heimdallr->records, &run, trace_text(program),
+			       trace_text(name->program ? name->mode : "default"),
+			       trace_bytes(arguments, strlen(folder->command)), trace_text(""));
 }
 
 static int add_fact(struct heimdallr *heimdallr, const char *key, const char *value)
 {
-	const struct trace_string strings[] = { string_of(key), string_of(value) };
 	struct trace_fact fact = {
 		.head.type = TRACE_RECORD_FACT,
 		.ticks = heimdallr->start_ns,
-		.key_bytes = strings[0].n_bytes,
-		.value_bytes = strings[1].n_bytes,
 	};
 
-	return record_list_add(&heimdallr->records, &fact, sizeof(fact), strings, 2);
+	return record_list_add(&heimdallr->records, &fact, trace_text(key), trace_text(value));
 }
 
 static int add_number_fact(struct heimdallr *heimdallr, const char *key, uint64_t value)
@@ -102,7 +86,7 @@ static int add_clock(struct heimdallr *heimdallr, uint64_t time_ns)
 		.raw_ns = time_ns,
 	};
 
-	return record_list_add(&heimdallr->records, &clock, sizeof(clock), NULL, 0);
+	return record_list_add(&heimdallr->records, &clock);
 }
 
 /*
@@ -123,7 +107,6 @@ static uint64_t birth_of(const struct heimdallr *heimdallr, size_t i)
 static int add_process(struct heimdallr *heimdallr, size_t first)
 {
 	const struct heimdallr_folder *folder = &heimdallr->folder;
-	const struct trace_string strings[] = { string_of(heimdallr->program), string_of("") };
 	uint32_t pid = folder->n_logs ? folder->logs[first].tid : 0;
 	struct trace_process process = {
 		.head.type = TRACE_RECORD_PROCESS,
@@ -133,10 +116,10 @@ static int add_process(struct heimdallr *heimdallr, size_t first)
 		.birth = RING_BIRTH_EXEC,
 		.why_not = folder->n_logs ? TRACE_TRACED : TRACE_NOT_FOLLOWED,
 		.start_ticks = folder->n_logs ? birth_of(heimdallr, first) : heimdallr->start_ns,
-		.exe_bytes = strings[0].n_bytes,
 	};
 
-	return record_list_add(&heimdallr->records, &process, sizeof(process), strings, 2);
+	return record_list_add(&heimdallr->records, &process, trace_text(heimdallr->program),
+			       trace_text(""));
 }
 
 static int add_thread(struct heimdallr *heimdallr, size_t i)
@@ -152,9 +135,8 @@ static int add_thread(struct heimdallr *heimdallr, size_t i)
 		.start_ticks = thread->n ? thread->events[0].ticks : heimdallr->start_ns,
 		.is_main = log->id == 0,
 	};
-	const struct trace_string name = string_of("");
 
-	return record_list_add(&heimdallr->records, &record, sizeof(record), &name, 1);
+	return record_list_add(&heimdallr->records, &record, trace_text(""));
 }
 
 static int add_module(struct heimdallr *heimdallr, size_t i, uint32_t process)
@@ -162,7 +144,6 @@ static int add_module(struct heimdallr *heimdallr, size_t i, uint32_t process)
 	const struct heimdallr_library *library = &heimdallr->folder.libraries[i];
 	const char *path = heimdallr_segments_path(heimdallr->segments, i);
 	uint64_t base = heimdallr_library_base(library->number);
-	const struct trace_string strings[] = { string_of(""), string_of(path) };
 	struct trace_module module = {
 		.head.type = TRACE_RECORD_MODULE,
 		.ticks = heimdallr->start_ns,
@@ -170,10 +151,9 @@ static int add_module(struct heimdallr *heimdallr, size_t i, uint32_t process)
 		.start = base,
 		.end = base + HEIMDALLR_LIBRARY_BYTES,
 		.process_id = process,
-		.path_bytes = strings[1].n_bytes,
 	};
 
-	return record_list_add(&heimdallr->records, &module, sizeof(module), strings, 2);
+	return record_list_add(&heimdallr->records, &module, trace_text(""), trace_text(path));
 }
 
 /*
@@ -301,7 +281,7 @@ static int add_exit(struct heimdallr *heimdallr)
 
 	if (!usage->is_known)
 		return 0;
-	return record_list_add(&heimdallr->records, &record, sizeof(record), NULL, 0);
+	return record_list_add(&heimdallr->records, &record);
 }
 
 static int add_process_ends(struct heimdallr *heimdallr)
@@ -324,7 +304,7 @@ static int add_process_ends(struct heimdallr *heimdallr)
 			.ticks = (found->time_ns ? found->time_ns : heimdallr->last_ns) + 1,
 		};
 		n_exit_frees += found->n_frees;
-		r = record_list_add(&heimdallr->records, &end, sizeof(end), NULL, 0);
+		r = record_list_add(&heimdallr->records, &end);
 	}
 	return r < 0 ? r : add_number_fact(heimdallr, "heimdallr.frees_at_exit", n_exit_frees);
 }

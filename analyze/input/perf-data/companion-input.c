@@ -112,7 +112,7 @@ static int tell_clocks(struct beside_feed *feed, const struct trace_item *item)
 			.source_id = ((const struct trace_source *)record)->source_id,
 		};
 		if (record->type == TRACE_RECORD_SOURCE)
-			r = record_list_add(&feed->records, &pair, sizeof(pair), NULL, 0);
+			r = record_list_add(&feed->records, &pair);
 	}
 	feed->has_clocks = feed->records.n > 0;
 	return r < 0 ? r : 1;

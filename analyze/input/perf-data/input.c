@@ -150,9 +150,9 @@ static int add_clock(struct perf_feed *feed)
 	const struct trace_perf_clock pair = { .head.type = TRACE_RECORD_PERF_CLOCK,
 					       .perf_ns = feed->start_ns,
 					       .raw_ns = feed->start_ns };
-	int r = record_list_add(&feed->definitions, &clock, sizeof(clock), NULL, 0);
+	int r = record_list_add(&feed->definitions, &clock);
 
-	return r < 0 ? r : record_list_add(&feed->definitions, &pair, sizeof(pair), NULL, 0);
+	return r < 0 ? r : record_list_add(&feed->definitions, &pair);
 }
 
 static int add_source(struct perf_feed *feed)
@@ -304,7 +304,7 @@ static int tell_source(struct perf_feed *feed, struct perf_source *source)
 
 	source->ledger.head.type = TRACE_RECORD_SOURCE_LEDGER;
 	source->ledger.source_id = source->source_id;
-	r = record_list_add(&feed->definitions, &source->ledger, sizeof(source->ledger), NULL, 0);
+	r = record_list_add(&feed->definitions, &source->ledger);
 	for (size_t i = 0; r == 0 && i < sizeof(losses) / sizeof(losses[0]); i++)
 		r = record_list_loss(&feed->definitions, source->name, losses[i].reason,
 				     losses[i].count);

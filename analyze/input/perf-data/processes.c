@@ -184,8 +184,6 @@ static int tell_image(const struct perf_tasks *tasks, size_t index, struct recor
 	const struct perf_image *image = &tasks->images[index];
 	const char *exe = image->exe ? image->exe : image->name ? image->name : "";
 	const char *name = image->name ? image->name : exe;
-	const struct trace_string strings[] = { { exe, (uint32_t)strlen(exe) },
-						{ name, (uint32_t)strlen(name) } };
 	const struct trace_process record = {
 		.head.type = TRACE_RECORD_PROCESS,
 		.process_id = (uint32_t)index + 1,
@@ -196,11 +194,9 @@ static int tell_image(const struct perf_tasks *tasks, size_t index, struct recor
 		.birth = image->birth,
 		.why_not = TRACE_NOT_PERF_DATA,
 		.start_ticks = image->start_ns,
-		.exe_bytes = strings[0].n_bytes,
-		.command_bytes = strings[1].n_bytes,
 	};
 
-	return record_list_add(list, &record, sizeof(record), strings, 2);
+	return record_list_add(list, &record, trace_text(exe), trace_text(name));
 }
 
 int perf_tasks_tell(struct perf_tasks *tasks, struct record_list *list)

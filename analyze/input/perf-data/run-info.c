@@ -178,7 +178,6 @@ static int add_detail(struct record_list *list, const struct perf_data_event *ev
 		      const struct meaning *meaning, uint32_t source_id)
 {
 	const char *name = name_of(event);
-	const struct trace_string strings[] = { { name, (uint32_t)strlen(name) }, { "", 0 } };
 	const struct trace_source_detail detail = {
 		.head.type = TRACE_RECORD_SOURCE_DETAIL,
 		.source_id = source_id,
@@ -191,10 +190,9 @@ static int add_detail(struct record_list *list, const struct perf_data_event *ev
 		.regs_intr = event->format.regs_intr,
 		.branch_sample_type = event->format.branch_sample_type,
 		.min_latency = min_latency_of(event),
-		.event_bytes = strings[0].n_bytes,
 	};
 
-	return record_list_add(list, &detail, sizeof(detail), strings, 2);
+	return record_list_add(list, &detail, trace_text(name), trace_text(""));
 }
 
 int perf_source_add(struct record_list *list, const struct perf_data *data, size_t event_index,
@@ -202,9 +200,6 @@ int perf_source_add(struct record_list *list, const struct perf_data *data, size
 {
 	const struct perf_data_event *event = perf_data_event(data, event_index);
 	struct meaning meaning = meaning_of(data, event);
-	const struct trace_string strings[] = { { source->name, (uint32_t)strlen(source->name) },
-						{ meaning.unit, (uint32_t)strlen(meaning.unit) },
-						{ "", 0 } };
 	const struct trace_source record = {
 		.head.type = TRACE_RECORD_SOURCE,
 		.source_id = source->source_id,
@@ -217,10 +212,9 @@ int perf_source_add(struct record_list *list, const struct perf_data *data, size
 		.frequency_hz = event->frequency_hz,
 		.exclude_kernel = event->exclude_kernel,
 		.clock_id = UINT32_MAX, /* whatever its clock: the feed tells pairs */
-		.name_bytes = strings[0].n_bytes,
-		.unit_bytes = strings[1].n_bytes,
 	};
-	int r = record_list_add(list, &record, sizeof(record), strings, 3);
+	int r = record_list_add(list, &record, trace_text(source->name), trace_text(meaning.unit),
+				trace_text(""));
 
 	return r < 0 ? r : add_detail(list, event, &meaning, source->source_id);
 }
@@ -305,21 +299,15 @@ int perf_run_add(struct record_list *list, const struct perf_data *data, const c
 		 uint64_t start_ns)
 {
 	const struct perf_data_info *info = perf_data_info(data);
-	const struct trace_string strings[] = {
-		{ program ? program : "perf", (uint32_t)strlen(program ? program : "perf") },
-		{ "default", 7 },
-		{ info->command ? info->command : "", (uint32_t)info->command_bytes },
-		{ "", 0 },
-	};
 	const struct trace_run run = {
 		.head.type = TRACE_RECORD_RUN,
 		.start_unix_ns = wall_time(data, start_ns),
 		.repetition = 1,
-		.program_bytes = strings[0].n_bytes,
-		.mode_bytes = strings[1].n_bytes,
-		.command_bytes = strings[2].n_bytes,
 	};
-	int r = record_list_add(list, &run, sizeof(run), strings, 4);
+	int r = record_list_add(
+		list, &run, trace_text(program ? program : "perf"), trace_text("default"),
+		trace_bytes(info->command ? info->command : "", info->command_bytes),
+		trace_text(""));
 
 	if (r == 0)
 		r = record_list_fact(list, "recorded_by", "perf");

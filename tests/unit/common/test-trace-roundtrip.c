@@ -395,9 +395,7 @@ END_TEST
 START_TEST(a_record_that_does_not_fit_its_type_is_refused)
 {
 	struct trace_writer *writer = trace_create_writer(path);
-	struct trace_fact fact = { .head.type = TRACE_RECORD_FACT,
-				   .key_bytes = 3,
-				   .value_bytes = 1 };
+	struct trace_fact fact = { .head.type = TRACE_RECORD_FACT };
 	struct trace_string strings[] = { { "key", 3 }, { "v", 1 } };
 	size_t n = sizeof(fact);
 
@@ -405,8 +403,6 @@ START_TEST(a_record_that_does_not_fit_its_type_is_refused)
 	ck_assert_int_eq(trace_writer_record(writer, &fact, n - 8, strings, 2), -EINVAL);
 	ck_assert_int_eq(trace_writer_record(writer, &fact, n, strings, 1), -EINVAL);
 	ck_assert_int_eq(trace_writer_record(writer, &fact, 4, strings, 2), -EINVAL);
-	fact.value_bytes = 2;
-	ck_assert_int_eq(trace_writer_record(writer, &fact, n, strings, 2), -EINVAL);
 	trace_writer_close(writer);
 }
 END_TEST
