@@ -1,6 +1,5 @@
 #include "analyze/hints.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <gelf.h>
 #include <inttypes.h>

@@ -1,6 +1,5 @@
 #include "analyze/import-internal.h"
 
-#include <string.h>
 
 #include "common/collect-words.h"
 

@@ -9,7 +9,6 @@
 #include "cli/database.h"
 #include "common/cleanup.h"
 #include "report/report.h"
-#include "store/statement.h"
 
 /* What SQLite says of a name that is not there, and where those that are there stand. */
 static const struct unknown {

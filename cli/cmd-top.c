@@ -1,5 +1,4 @@
 /* memsight top */
-#include <errno.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "cli/cmd.h"
-#include "common/cleanup.h"
 #include "copy/copy-note.h"
 #include "copy/elf-copy.h"
 #include "schemas/copy.h"

@@ -1,5 +1,4 @@
 /* What sources of the hardware ask for alike. */
-#include <string.h>
 
 #include "pmu/hardware-event.h"
 

@@ -1,7 +1,6 @@
 #include "report/queries.h"
 
 #include <errno.h>
-#include <math.h>
 
 #include "common/cleanup.h"
 #include "common/human-number.h"

@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
-#include "common/parse.h"
 #include "runner/collector.h"
 #include "runner/processes/image-proc.h"
 #include "runner/processes/page-touches.h"

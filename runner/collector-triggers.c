@@ -10,7 +10,6 @@
 
 #include "common/cleanup.h"
 #include "common/io.h"
-#include "common/parse.h"
 #include "runner/collector.h"
 #include "runner/launch/memory-limit.h"
 #include "schemas/control.h"

@@ -1,5 +1,4 @@
 /* The end of a trace: what was counted, lost and used. */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>

@@ -13,7 +13,6 @@
 
 #include "common/cleanup.h"
 #include "common/io.h"
-#include "common/parse.h"
 #include "common/text-stream.h"
 
 #define LIST	       "series.lst"

@@ -1,12 +1,10 @@
 #include "series/run.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/clock.h"

@@ -4,7 +4,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "common/cleanup.h"
 #include "common/hash-map.h"
 #include "store/library-frames.h"
 

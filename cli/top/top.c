@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/human-number.h"
 #include "report/text/fit-text.h"

@@ -5,7 +5,6 @@
  * Both want the same counter, so they may take turns: two sources, and the losses tell.
  */
 #include <errno.h>
-#include <linux/perf_event.h>
 #include <stdio.h>
 #include <string.h>
 

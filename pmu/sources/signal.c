@@ -9,7 +9,6 @@
 #include <time.h>
 
 #include "common/array.h"
-#include "common/cleanup.h"
 #include "perf/record.h"
 #include "pmu/signal.h"
 #include "pmu/stream.h"

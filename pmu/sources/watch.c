@@ -10,11 +10,9 @@
 #include <linux/perf_event.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/clock.h"
-#include "pmu/cpus.h"
 #include "pmu/stream.h"
 #include "pmu/watch.h"
 

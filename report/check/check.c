@@ -7,7 +7,6 @@
 
 #include "common/cleanup.h"
 #include "common/human-number.h"
-#include "report/known-leaks.h"
 #include "report/queries.h"
 #include "report/report.h"
 #include "store/statement.h"

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "common/array.h"
-#include "common/cleanup.h"
 #include "report/diff/diff-sites.h"
 
 #define LEAST_SHARE 2u /* so many of the sites through a function must lead on alike: one half */

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "report/diff/diff.h"
-#include "report/report.h"
 #include "store/query-value.h"
 
 /* Student's t, 97.5 %, by degrees of freedom; any table of statistics. */

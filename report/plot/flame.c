@@ -1,6 +1,5 @@
 /* A call tree: the outermost calls below, as wide as what was charged to them. */
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

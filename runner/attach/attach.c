@@ -10,7 +10,6 @@
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/io.h"
@@ -21,7 +20,6 @@
 #include "runner/attach/modules.h"
 #include "schemas/attach.h"
 #include "schemas/recording.h"
-#include "schemas/ring.h"
 
 #define STACK_BYTES  (512u << 10)
 #define PRIVATE_OPEN 0x80000000u /* __RTLD_DLOPEN of __libc_dlopen_mode */

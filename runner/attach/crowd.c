@@ -5,7 +5,6 @@
 #include <time.h>
 
 #include "common/array.h"
-#include "common/cleanup.h"
 #include "runner/attach/waits.h"
 #include "runner/processes/image-proc.h"
 

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "common/array.h"
-#include "common/cleanup.h"
 #include "runner/attach/heap-glibc.h"
 
 #define MAX_LISTS	76u

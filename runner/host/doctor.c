@@ -14,7 +14,6 @@
 
 #include "common/cleanup.h"
 #include "pmu/catalogue/catalogue.h"
-#include "pmu/cpus.h"
 #include "runner/host/avail.h"
 #include "runner/host/host-facts.h"
 #include "runner/launch/library.h"

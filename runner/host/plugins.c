@@ -19,7 +19,6 @@
 #include "common/array.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
-#include "common/io.h"
 #include "common/parse.h"
 #include "include/memsight-plugin.h"
 

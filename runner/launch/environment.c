@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/cleanup.h"
 #include "schemas/copy.h"
 #include "schemas/recording.h"
 

@@ -6,7 +6,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/cleanup.h"
 #include "runner/processes/image-proc.h"
 
 #define LOOK_MS 20

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/cleanup.h"
 #include "common/parse.h"
 #include "runner/placement/kinds-helper.h"
 

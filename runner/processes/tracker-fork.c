@@ -1,12 +1,9 @@
 /* Images of forked children that their slots tell of, and slots of images that perf told of. */
-#include <errno.h>
 #include <signal.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/clock.h"
-#include "runner/processes/image-proc.h"
 #include "runner/processes/tracker.h"
 #include "runner/trace-records-write.h"
 

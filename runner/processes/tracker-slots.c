@@ -7,11 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/cleanup.h"
-#include "common/clock.h"
 #include "runner/processes/image-proc.h"
 #include "runner/processes/tracker.h"
-#include "runner/trace-records-write.h"
 
 /* A slot that a forked child has claimed and nobody drains yet. */
 bool tracker_slot_is_new(const struct tracker *tracker, uint32_t slot)

@@ -1,6 +1,5 @@
 #include "runner/ring/chain.h"
 
-#include <errno.h>
 #include <string.h>
 
 #define RECORDS_OFFSET offsetof(struct ring_chunk, records)

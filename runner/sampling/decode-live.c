@@ -1,7 +1,6 @@
 #include "runner/sampling/decode-live.h"
 
 #include <errno.h>
-#include <linux/perf_event.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>

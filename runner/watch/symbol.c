@@ -6,7 +6,6 @@
 #include <libelf.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/parse.h"

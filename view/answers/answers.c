@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "common/cleanup.h"
 #include "report/report.h"
 #include "store/database.h"
 #include "store/statement.h"

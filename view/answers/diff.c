@@ -2,7 +2,6 @@
 #include "view/answers/internal.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +9,6 @@
 #include "common/text.h"
 #include "report/diff/diff.h"
 #include "report/text/json.h"
-#include "store/query-value.h"
 #include "store/statement.h"
 
 #define DEFAULT_LIMIT 2000

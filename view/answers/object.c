@@ -5,11 +5,9 @@
 #include <string.h>
 
 #include "common/array.h"
-#include "common/cleanup.h"
 #include "report/text/json.h"
 #include "schemas/trace-format.h"
 #include "store/compact/scan.h"
-#include "store/database.h"
 #include "store/library-frames.h"
 #include "store/row-scan.h"
 #include "store/statement.h"

@@ -1,10 +1,8 @@
 #include "view/server/server.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -15,7 +13,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/cleanup.h"
 #include "view/server/feed.h"
 #include "view/server/page-files.h"
 #include "view/server/page.h"
