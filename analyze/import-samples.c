@@ -1,6 +1,5 @@
 #include "analyze/import-internal.h"
 
-
 #include "common/collect-words.h"
 
 /* Between the import and the sample side: its clock, and what the aggregates need of touches. */

@@ -4,10 +4,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/ioctl.h>
+#include <linux/types.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -505,4 +509,188 @@ void image_each_recorded(const char *socket_path, void (*call)(void *user, pid_t
 		if (pid > 0 && pid != getpid() && names_socket(pid, socket_path))
 			call(user, pid);
 	}
+}
+
+/* ---- /proc/PID/status ---- */
+
+/* How a process ended that is not our child: nobody gives us its wait status. */
+
+#define MAX_STAT_BYTES	  4096
+#define FLAGS_FIELD	  9 /* proc_pid_stat(5) */
+#define N_THREADS_FIELD	  20
+#define EXIT_CODE_FIELD	  52
+#define FIRST_BEHIND_COMM 3
+#define FLAG_EXITING	  0x4u /* PF_EXITING of linux/sched.h: zombies have it, too */
+
+/* linux/pidfd.h of 6.15 and later; Debian 12's is older. */
+struct pidfd_exit_info {
+	__u64 mask;
+	__u64 cgroup_id;
+	__u32 ids[11];
+	__s32 exit_code;
+	__u32 coredump_mask;
+	__u32 spare;
+};
+_Static_assert(sizeof(struct pidfd_exit_info) == 72, "struct pidfd_info is ABI");
+#define PIDFD_EXIT_BIT	    (UINT64_C(1) << 3)
+#define PIDFD_GET_EXIT_INFO _IOWR(0xff, 11, struct pidfd_exit_info)
+
+/* The fields of /proc/PID/stat from the state on. NULL: it is gone. */
+static const char *read_stat(pid_t pid, char **ret_text)
+{
+	char path[32];
+	const char *state;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	if (io_read_file(path, MAX_STAT_BYTES, ret_text, NULL) < 0)
+		return NULL;
+	state = strrchr(*ret_text, ')');
+	return state && state[1] ? state + 2 : NULL;
+}
+
+/* A field behind the state; NULL: there is none. */
+static const char *find_field(const char *state, int number)
+{
+	for (int field = FIRST_BEHIND_COMM; state && field < number; field++) {
+		state = strchr(state, ' ');
+		state = state ? state + 1 : NULL;
+	}
+	return state;
+}
+
+bool image_is_zombie(pid_t pid)
+{
+	auto_free char *text = NULL;
+	const char *state = read_stat(pid, &text);
+
+	return state && state[0] == 'Z';
+}
+
+bool image_is_stopped(pid_t pid)
+{
+	auto_free char *text = NULL;
+	const char *state = read_stat(pid, &text);
+
+	return state && state[0] == 'T';
+}
+
+/* Its first thread may have ended alone: others go on for as long as they like. */
+bool image_is_ending(pid_t pid)
+{
+	auto_free char *text = NULL;
+	const char *state = read_stat(pid, &text);
+	const char *flags = find_field(state, FLAGS_FIELD);
+	const char *n_threads = find_field(state, N_THREADS_FIELD);
+
+	return flags && n_threads && strtoul(flags, NULL, 10) & FLAG_EXITING &&
+	       atoi(n_threads) <= 1;
+}
+
+/* As long as nobody has waited for it. */
+static int status_of_zombie(pid_t pid)
+{
+	auto_free char *text = NULL;
+	const char *state = read_stat(pid, &text);
+	const char *status = state && state[0] == 'Z' ? find_field(state, EXIT_CODE_FIELD) : NULL;
+
+	return status ? atoi(status) : IMAGE_STATUS_UNKNOWN;
+}
+
+/* Afterwards; the kernel keeps it for whoever holds a pidfd. */
+static int status_of_reaped(int pidfd)
+{
+	struct pidfd_exit_info info = { .mask = PIDFD_EXIT_BIT };
+
+	if (pidfd < 0 || ioctl(pidfd, PIDFD_GET_EXIT_INFO, &info) < 0 ||
+	    !(info.mask & PIDFD_EXIT_BIT))
+		return IMAGE_STATUS_UNKNOWN;
+	return info.exit_code;
+}
+
+int image_end_status(const struct image *image)
+{
+	int status = status_of_reaped(image->pidfd);
+
+	/* Mostly somebody has waited for it by now; or has just when we looked. */
+	if (status < 0)
+		status = status_of_zombie(image->pid);
+	return status >= 0 ? status : status_of_reaped(image->pidfd);
+}
+
+/* ---- /proc/PID/maps ---- */
+
+#define MAX_MAPS_BYTES (64u << 20)
+
+static bool read_hex(const char **at, char end, uint64_t *ret_value)
+{
+	char *behind;
+
+	*ret_value = strtoull(*at, &behind, 16);
+	if (behind == *at || *behind != end)
+		return false;
+	*at = behind + 1;
+	return true;
+}
+
+/* The kernel writes a newline of a file's name as \012, and nothing else (fs/proc/task_mmu.c). */
+static void read_newlines(char *path)
+{
+	static const char escape[] = "\\012";
+	size_t n = sizeof(escape) - 1;
+
+	for (char *at = strstr(path, escape); at; at = strstr(at + 1, escape)) {
+		*at = '\n';
+		memmove(at + 1, at + n, strlen(at + n) + 1);
+	}
+}
+
+/* start-end prot offset major:minor inode path; proc_pid_maps(5). */
+bool image_parse_map(char *line, struct image_map *ret_map)
+{
+	struct image_map map = { 0 };
+	const char *at = line;
+	char *behind;
+
+	line[strcspn(line, "\n")] = '\0';
+	if (!read_hex(&at, '-', &map.start) || !read_hex(&at, ' ', &map.end) || strlen(at) < 5)
+		return false;
+	map.prot = (at[0] == 'r' ? PROT_READ : 0u) | (at[1] == 'w' ? PROT_WRITE : 0u) |
+		   (at[2] == 'x' ? PROT_EXEC : 0u);
+	map.flags = at[3] == 's' ? MAP_SHARED : MAP_PRIVATE;
+	at += 5;
+	if (!read_hex(&at, ' ', &map.file_offset) || map.end <= map.start)
+		return false;
+	/* No sscanf(): some 30 of these are read for each program that starts. */
+	at += strcspn(at, " ");
+	map.inode = strtoull(at, &behind, 10);
+	behind += strspn(behind, " ");
+	map.path = behind;
+	read_newlines(behind);
+	*ret_map = map;
+	return true;
+}
+
+void image_each_map_of(char *text, void (*call)(void *user, const struct image_map *map),
+		       void *user)
+{
+	for (char *line = strsep(&text, "\n"); line; line = strsep(&text, "\n")) {
+		struct image_map map;
+
+		if (image_parse_map(line, &map))
+			call(user, &map);
+	}
+}
+
+int image_each_map(pid_t pid, void (*call)(void *user, const struct image_map *map), void *user)
+{
+	char path[64];
+	auto_free char *text = NULL;
+	int err;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	err = io_read_file(path, MAX_MAPS_BYTES, &text, NULL);
+	if (err < 0)
+		return err;
+	image_each_map_of(text, call, user);
+	return 0;
 }

@@ -7,7 +7,6 @@
 #include "common/clock.h"
 #include "decode/hardware/sample-input.h"
 #include "runner/sampling/data-pages.h"
-#include "runner/sampling/fixed-pages.h"
 #include "runner/sampling/load-plan.h"
 
 #define PAGE_BYTES	 DATA_PAGE_BYTES

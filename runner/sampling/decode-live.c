@@ -9,7 +9,6 @@
 #include "common/array.h"
 #include "decode/hardware/sample-input.h"
 #include "runner/sampling/code-maps.h"
-#include "runner/sampling/code-spans.h"
 #include "runner/sampling/mapped-file.h"
 
 /* The most that one sample gives: its window in three roles, what lies before it, and its stall. */

@@ -1,6 +1,5 @@
 /* Pages of a live process as the recorder reads them; the process is this one. */
 #include "runner/sampling/data-pages.h"
-#include "runner/sampling/fixed-pages.h"
 
 #include <check.h>
 #include <stdlib.h>
