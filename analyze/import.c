@@ -601,8 +601,26 @@ static int open_archive(struct import *import)
 					 : objects_set_archive(import->objects, import->archive);
 }
 
+#define MERGE_COMING 256u
+
+/* What a thread's next events will look at comes into the cache, all of it at once. */
+static void on_coming(void *context, uint32_t thread, const struct merge_event *events, size_t n)
+{
+	const struct import *import = context;
+	uint64_t addresses[MERGE_COMING];
+	size_t n_addresses = 0;
+
+	for (size_t i = 0; i < n && n_addresses < MERGE_COMING; i++) {
+		if (events[i].op <= TRACE_OP_REALLOC)
+			addresses[n_addresses++] = events[i].address;
+		stacks_fetch(import->stacks, thread, events[i].stack_id);
+	}
+	memory_fetch(import->memory, thread, addresses, n_addresses);
+}
+
 static int open_parts(struct import *import)
 {
+	const struct merge_listener listener = { import, on_coming };
 	struct db *db = import->db;
 	int r = tasks_create(db_integer(db, "SELECT max(id) FROM process", 0) + 1,
 			     db_integer(db, "SELECT max(id) FROM thread", 0) + 1, &import->tasks);
@@ -619,7 +637,7 @@ static int open_parts(struct import *import)
 	if (r == 0)
 		r = tally_init(&import->tally, db_integer(db, "SELECT max(id) FROM thread", 0) + 1);
 	if (r == 0)
-		r = merge_open(import->skew, &import->merge);
+		r = merge_open(import->skew, &listener, &import->merge);
 	if (r == 0)
 		r = memory_open(db, import->run_id, import->tasks, &import->tally, &import->memory);
 	if (r == 0 && !(import->guesses = guesses_create()))

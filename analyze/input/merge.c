@@ -49,15 +49,18 @@ struct merge {
 	size_t n_waiting;
 	uint64_t n_links;
 	int64_t skew;
+	struct merge_listener listener;
 	struct trace_event decoded[DECODE_EVENTS];
 };
 
-int merge_open(int64_t skew, struct merge **ret_merge)
+int merge_open(int64_t skew, const struct merge_listener *listener, struct merge **ret_merge)
 {
 	struct merge *merge = calloc(1, sizeof(*merge));
 	if (!merge)
 		return -ENOMEM;
 	merge->skew = skew;
+	if (listener)
+		merge->listener = *listener;
 	*ret_merge = merge;
 	return 0;
 }
@@ -354,8 +357,13 @@ static int decode_more(struct merge *merge, struct stream *stream)
 
 	if (stream->first == stream->n)
 		stream->first = stream->n = 0;
+	size_t n_before = stream->n - stream->first;
 	for (int i = 0; i < n && r == 0; i++)
 		r = enqueue(merge, stream, &merge->decoded[i], frame->start_ticks);
+	if (merge->listener.come && r == 0) /* making room may have moved those before */
+		merge->listener.come(merge->listener.context, stream->thread,
+				     stream->events + stream->first + n_before,
+				     stream->n - stream->first - n_before);
 	if (n <= 0 || frame->place.n_left == 0)
 		drop_frame(stream);
 	return r;

@@ -40,8 +40,14 @@ struct merge_event {
 
 struct merge;
 
-/* skew: MERGE_SKEW_NS in ticks. Returns 0 or -ENOMEM. */
-int merge_open(int64_t skew, struct merge **ret_merge);
+/* Who hears of a thread's next events before their turn, and may have fetched what they need. */
+struct merge_listener {
+	void *context;
+	void (*come)(void *context, uint32_t thread, const struct merge_event *events, size_t n);
+};
+
+/* skew: MERGE_SKEW_NS in ticks. listener: copied; NULL: nobody. Returns 0 or -ENOMEM. */
+int merge_open(int64_t skew, const struct merge_listener *listener, struct merge **ret_merge);
 struct merge *merge_close(struct merge *merge); /* accepts NULL, returns NULL */
 
 /*

@@ -7,6 +7,7 @@
 #include "analyze/live/live-memory.h"
 #include "common/array.h"
 #include "common/cleanup.h"
+#include "common/large.h"
 #include "store/database-internal.h"
 #include "store/row-writer.h"
 #include "store/totals/ends.h"
@@ -125,7 +126,7 @@ static struct block_row *row_of(const struct block_rows *rows, uint64_t id)
 static int widen(struct block_rows *rows)
 {
 	uint64_t n_wider = 2 * rows->n_window;
-	struct block_row *wider = calloc(n_wider, sizeof(*wider));
+	struct block_row *wider = large_alloc(n_wider * sizeof(*wider));
 
 	if (!wider)
 		return -ENOMEM;
@@ -198,15 +199,30 @@ static int count(struct block_rows *rows, const struct block_row *row)
 			      });
 }
 
+/*
+ * What comes next: another processor has just written it. Where it goes in the window was looked at
+ * long ago.
+ */
+static void fetch(const struct block_rows *rows, size_t i)
+{
+	const struct block_row *coming = &rows->given.rows[i + 2 * AHEAD];
+
+	__builtin_prefetch(coming);
+	__builtin_prefetch(&coming->end_ns);
+	if (i + AHEAD >= rows->given.n)
+		return;
+	const struct block_row *place = row_of(rows, rows->given.rows[i + AHEAD].block.id);
+	__builtin_prefetch(place, 1);
+	__builtin_prefetch(&place->end_ns, 1);
+}
+
 static int take_given(void *context)
 {
 	struct block_rows *rows = context;
 	int r = pass(rows, rows->given.last);
 
 	for (size_t i = 0; i < rows->given.n && r == 0; i++) {
-		/* Another processor has just written them. */
-		__builtin_prefetch(&rows->given.rows[i + AHEAD]);
-		__builtin_prefetch(&rows->given.rows[i + AHEAD].end_ns);
+		fetch(rows, i);
 		r = count(rows, &rows->given.rows[i]);
 		if (r == 0)
 			r = order_row(rows, &rows->given.rows[i]);
@@ -274,7 +290,7 @@ int block_rows_open(struct db *db, const struct block_rows_of *of, struct block_
 	rows->of = *of;
 	rows->base = 1;
 	rows->n_window = FIRST_WINDOW;
-	rows->window = calloc(rows->n_window, sizeof(*rows->window));
+	rows->window = large_alloc(rows->n_window * sizeof(*rows->window));
 	rows->late = block_spill_open(db->path);
 	if (!rows->window || !rows->late)
 		return -ENOMEM;

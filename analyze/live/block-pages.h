@@ -68,6 +68,9 @@ bool block_pages_fits(const struct heap_block *block);
 int block_pages_insert(struct block_pages *pages, const struct heap *tree,
 		       const struct heap_block *block);
 
+/* Blocks at these addresses are asked for soon: what that reads is fetched into the cache. */
+void block_pages_fetch(const struct block_pages *pages, const uint64_t *addresses, size_t n);
+
 /* As the functions of block-tree.h. */
 bool block_pages_remove(struct block_pages *pages, uint64_t address, struct heap_block *ret_block);
 bool block_pages_find(const struct block_pages *pages, uint64_t address,

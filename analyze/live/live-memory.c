@@ -172,6 +172,14 @@ int memory_end(struct memory *memory, uint32_t process, int64_t time_ns, bool by
 	return image ? end_image(memory, image, time_ns, by_exec) : 0;
 }
 
+void memory_fetch(struct memory *memory, uint32_t number, const uint64_t *addresses, size_t n)
+{
+	const struct memory_thread *thread = memory_thread(memory, number);
+
+	if (thread)
+		block_pages_fetch(&thread->image->blocks.pages, addresses, n);
+}
+
 void memory_passed(struct memory *memory, uint32_t number, int64_t time_ns)
 {
 	if (number < memory->n_threads && memory->threads[number])

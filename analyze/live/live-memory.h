@@ -169,6 +169,9 @@ int memory_unloaded(struct memory *memory, uint32_t process, uint64_t start, uin
 /* Another event of a thread: what it did last is no longer an allocation or a free. */
 void memory_other(struct memory *memory, uint32_t thread);
 
+/* Events of a thread with blocks at these addresses come soon: what they read is fetched. */
+void memory_fetch(struct memory *memory, uint32_t thread, const uint64_t *addresses, size_t n);
+
 /* All that a thread's event at this time says was told. */
 void memory_passed(struct memory *memory, uint32_t thread, int64_t time_ns);
 

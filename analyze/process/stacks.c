@@ -354,6 +354,12 @@ static int64_t resolve_chain(struct stacks *stacks, const struct task_thread *th
 	return row;
 }
 
+void stacks_fetch(const struct stacks *stacks, uint32_t thread, uint32_t node)
+{
+	if (thread - 1 < stacks->n_threads && node < stacks->threads[thread - 1].n)
+		__builtin_prefetch(&stacks->threads[thread - 1].nodes[node]);
+}
+
 int64_t stacks_row(struct stacks *stacks, uint32_t thread, uint32_t node, int64_t time_ns)
 {
 	if (node == 0)

@@ -25,6 +25,9 @@ struct stacks *stacks_destroy(struct stacks *stacks); /* accepts NULL, returns N
 /* A NODES frame of a thread, before the first event that uses it. 0 or a negative errno. */
 int stacks_nodes(struct stacks *stacks, uint32_t thread, const struct trace_node *nodes, size_t n);
 
+/* A node is asked for soon: have it fetched into the cache. */
+void stacks_fetch(const struct stacks *stacks, uint32_t thread, uint32_t node);
+
 /*
  * stack.id of a thread's node at the time of an event. 0: node 0 (not recorded). A node that was
  * never told (its definition is lost) gives the row with the stop "definition lost" and is counted.

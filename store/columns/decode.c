@@ -8,14 +8,6 @@
 #include "store/columns/encoding.h"
 #include "trace/frame.h"
 
-/* Loops over rows that gain from wider vectors, where the processor has them. */
-#if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&                \
-	!defined(__SANITIZE_THREAD__)
-#define wide __attribute__((target_clones("avx2", "default"), optimize("O3")))
-#else
-#define wide
-#endif
-
 #define TILE_ROWS 1024u /* that are put together at a time: they stay in the cache */
 _Static_assert(CHUNK_ROWS % TILE_ROWS == 0 && CHUNK_DICTIONARY_MAX % TILE_ROWS == 0, "whole tiles");
 

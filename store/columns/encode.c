@@ -69,7 +69,7 @@ static bool is_null(const struct chunk_values *values, uint32_t i)
 }
 
 /* The same of numbers without NULL, which most columns have: no row depends on another one. */
-static struct chunk_survey survey_all(const int64_t *numbers, uint32_t n)
+wide static struct chunk_survey survey_all(const int64_t *numbers, uint32_t n)
 {
 	struct chunk_survey survey = { INT64_MAX, INT64_MIN, 0, 0, true };
 	uint64_t falls = 0;
@@ -119,8 +119,8 @@ struct chunk_survey chunk_survey(const struct chunk_values *values)
 }
 
 /* What is left of each value; a NULL leaves what stands there, and is left out afterwards. */
-static void subtract(struct chunk_encoder *encoder, const struct chunk_values *values,
-		     enum chunk_coding coding)
+wide static void subtract(struct chunk_encoder *encoder, const struct chunk_values *values,
+			  enum chunk_coding coding)
 {
 	const int64_t *from = values->values;
 	uint64_t *codes = encoder->codes;
@@ -143,6 +143,21 @@ static uint8_t planes_of(uint64_t max)
 static uint8_t flags_of(const struct chunk_survey *survey)
 {
 	return survey->n_null > 0 ? CHUNK_HAS_NULL : survey->is_ascending ? CHUNK_IS_ASCENDING : 0;
+}
+
+struct shrinking {
+	uint64_t base;
+	uint64_t shift;
+	uint64_t more;
+};
+
+wide static void shrink(const int64_t *numbers, uint32_t n, const struct shrinking *how,
+			uint64_t *codes)
+{
+	const struct shrinking by = *how;
+
+	for (uint32_t i = 0; i < n; i++)
+		codes[i] = (((uint64_t)numbers[i] - by.base) >> by.shift) + by.more;
 }
 
 /* Codes since the least one, with NULL as 0 where there is one. */
@@ -170,10 +185,9 @@ static int narrow(struct chunk_encoder *encoder, const struct chunk_values *valu
 	head->shift = left.differing ? (uint8_t)__builtin_ctzll(left.differing) : 0;
 	head->flags = flags_of(survey);
 	head->n_planes = planes_of((distance >> head->shift) + has_null);
-	uint64_t base = head->base;
-	unsigned shift = head->shift;
-	for (uint32_t i = 0; i < values->n && head->n_planes > 0; i++)
-		encoder->codes[i] = (((uint64_t)numbers[i] - base) >> shift) + has_null;
+	if (head->n_planes > 0)
+		shrink(numbers, values->n, &(struct shrinking){ head->base, head->shift, has_null },
+		       encoder->codes);
 	for (uint32_t i = 0; i < values->n && head->n_planes > 0 && has_null; i++)
 		encoder->codes[i] = is_null(values, i) ? 0 : encoder->codes[i];
 	return 0;
@@ -227,14 +241,20 @@ static int number(struct chunk_encoder *encoder, const struct chunk_values *valu
 
 /* ---- Bytes ---- */
 
+wide static void cut_plane(const uint64_t *restrict from, uint32_t n, unsigned shift,
+			   uint8_t *restrict plane)
+{
+	for (uint32_t i = 0; i < n; i++)
+		plane[i] = (uint8_t)(from[i] >> shift);
+}
+
 /* Append one plane of numbers. Returns 0 or -ENOMEM. */
 static int write_plane(struct chunk_encoder *encoder, const uint64_t *from, uint32_t n,
 		       unsigned plane, size_t *n_out)
 {
 	uint32_t n_bytes;
 
-	for (uint32_t i = 0; i < n; i++)
-		encoder->plane[i] = (uint8_t)(from[i] >> (8 * plane));
+	cut_plane(from, n, 8 * plane, encoder->plane);
 	size_t n_written =
 		ZSTD_compress2(encoder->zstd, encoder->out + *n_out + sizeof(n_bytes),
 			       encoder->n_out_max - *n_out - sizeof(n_bytes), encoder->plane, n);

@@ -37,6 +37,10 @@ static void count_killer(struct tally_ends *ends, int64_t killer, const struct b
 		thread->n_frees += weight->n;
 }
 
+/*
+ * What is true of a block is a factor of its weight: of many blocks it is true as often as not, and
+ * a wrong guess of a branch costs more than what it saves.
+ */
 static void count_owner(struct tally_ends *ends, const struct tally_end *end,
 			const struct block_weight *weight)
 {
@@ -48,10 +52,10 @@ static void count_owner(struct tally_ends *ends, const struct tally_end *end,
 		return;
 	owner->n_blocks += weight->n;
 	owner->bytes += weight->bytes;
-	owner->live_blocks += end->is_freed ? 0 : weight->n;
-	owner->live_bytes += end->is_freed ? 0 : weight->bytes;
-	owner->n_temporary += end->is_temporary ? weight->n : 0;
-	owner->n_foreign += is_foreign ? weight->n : 0;
+	owner->live_blocks += !end->is_freed * weight->n;
+	owner->live_bytes += !end->is_freed * weight->bytes;
+	owner->n_temporary += end->is_temporary * weight->n;
+	owner->n_foreign += is_foreign * weight->n;
 }
 
 static void count_picked(struct tally_ends *ends, struct site_ends *site,
@@ -74,22 +78,22 @@ static void count_site(struct site_ends *site, const struct tally_end *end,
 {
 	site->n_blocks += weight->n;
 	site->bytes += weight->bytes;
-	site->n_frees += end->is_freed ? weight->n : 0;
-	site->n_temporary += end->is_temporary ? weight->n : 0;
-	site->n_reallocated += end->is_reallocated ? weight->n : 0;
+	site->n_frees += end->is_freed * weight->n;
+	site->n_temporary += end->is_temporary * weight->n;
+	site->n_reallocated += end->is_reallocated * weight->n;
 	if (end->is_freed)
 		return;
 	site->unfreed_bytes += weight->bytes;
-	site->exec_blocks += end->is_replaced ? weight->n : 0;
-	site->exec_bytes += end->is_replaced ? weight->bytes : 0;
+	site->exec_blocks += end->is_replaced * weight->n;
+	site->exec_bytes += end->is_replaced * weight->bytes;
 }
 
 /* What it lies in is not freed either, or this one would have been. */
 static void count_within(struct site_ends *within, const struct tally_end *end,
 			 const struct block_weight *weight)
 {
-	within->unfreed_bytes -= end->is_freed ? 0 : weight->bytes;
-	within->exec_bytes -= end->is_replaced ? weight->bytes : 0;
+	within->unfreed_bytes -= !end->is_freed * weight->bytes;
+	within->exec_bytes -= end->is_replaced * weight->bytes;
 }
 
 static void count_block(struct tally_ends *ends, struct site_ends *site,
@@ -100,8 +104,8 @@ static void count_block(struct tally_ends *ends, struct site_ends *site,
 		count_picked(ends, site, end, weight);
 	ends->allocations += weight->n;
 	ends->bytes += weight->bytes;
-	ends->frees += end->is_freed ? weight->n : 0;
-	ends->temporary += end->is_temporary ? weight->n : 0;
+	ends->frees += end->is_freed * weight->n;
+	ends->temporary += end->is_temporary * weight->n;
 	if (end->is_freed)
 		return;
 	ends->live_blocks += weight->n;

@@ -17,7 +17,7 @@ static struct merge *merge;
 
 static void set_up(void)
 {
-	ck_assert_int_eq(merge_open(50, &merge), 0);
+	ck_assert_int_eq(merge_open(50, NULL, &merge), 0);
 }
 
 static void tear_down(void)
@@ -274,7 +274,7 @@ START_TEST(frames_give_the_same_as_their_events)
 	uint64_t step = 0;
 
 	srand((unsigned)_i);
-	ck_assert_int_eq(merge_open(50, &other), 0);
+	ck_assert_int_eq(merge_open(50, NULL, &other), 0);
 	for (uint32_t round = 0; round < 2; round++) {
 		for (uint32_t i = 0; i < 3; i++) {
 			uint64_t ticks = round * 3000 + i;
