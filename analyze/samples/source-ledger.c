@@ -84,9 +84,11 @@ int sample_ledger_write(struct samples *samples)
  * a rule (300 threads of 1.2 ms: too little user time in 4 of 6 runs). The sum is exact. Time
  * without samples is also what threads have before they can be sampled.
  */
-#define TICK_NS	   10e6
-#define DEVIATIONS 2
-#define ALL_TIME   "ns of CPU time"
+#define TICK_NS	       10e6
+#define DEVIATIONS     2
+#define MISSED_PART    0.01
+#define MISSED_PERIODS 5
+#define ALL_TIME       "ns of CPU time"
 
 static double noise_of(double user_ns, double system_ns, double period_ns)
 {
@@ -175,6 +177,35 @@ static double unsampled_of_rest(const struct samples *samples, const struct samp
 	return part <= 1 ? ns : -1;
 }
 
+/*
+ * Where that can be seen in shares it is a loss: of samples that never came, which no ring and no
+ * counter of the kernel tells. The rule is that of report/hints.c.
+ */
+static int tell_missing(const struct samples *samples, const struct sample_source *source,
+			const struct sample_row_counts *counts, double ns)
+{
+	const struct sample_sink *sink = &samples->context.sink;
+	const struct trace_source_ledger ledger = counted(source, counts);
+	double all_ns = ns + (double)counts->weight * scale_of(&ledger, counts);
+	double period_ns = (double)source->period;
+
+	if (!sink->loss || !(ns > MISSED_PART * all_ns && ns > MISSED_PERIODS * period_ns))
+		return 0;
+	return sink->loss(sink->user, source->name,
+			  "samples that never came: threads shorter than a period, late interrupts",
+			  (uint64_t)(ns / period_ns));
+}
+
+static int write_unsampled(const struct samples *samples, const struct sample_source *source, double ns)
+{
+	const struct sample_row_counts counts =
+		sample_rows_counts(samples->rows, (uint32_t)source->row);
+	int r = db_run(samples->context.db, "UPDATE source SET unsampled_ns = ?2 WHERE id = ?1",
+		       "nn", counts.row, (int64_t)ns);
+
+	return r < 0 ? r : tell_missing(samples, source, &counts, ns);
+}
+
 int sample_ledger_unsampled(const struct samples *samples, int64_t user_ns, int64_t system_ns)
 {
 	int r = 0;
@@ -187,10 +218,7 @@ int sample_ledger_unsampled(const struct samples *samples, int64_t user_ns, int6
 							   (double)system_ns);
 
 		if (ns >= 0)
-			r = db_run(samples->context.db,
-				   "UPDATE source SET unsampled_ns = ?2 WHERE id = ?1", "nn",
-				   sample_rows_counts(samples->rows, (uint32_t)source->row).row,
-				   (int64_t)ns);
+			r = write_unsampled(samples, source, ns);
 	}
 	return r;
 }

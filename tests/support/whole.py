@@ -76,8 +76,10 @@ class Database:
         return rows[0][0] if rows else None
 
     def losses(self):
+        """Without samples that never came: timers of a busy machine come late."""
         return {(source, reason): count for source, reason, count in self.ask(
-            "SELECT source, reason, sum(count) FROM loss GROUP BY 1, 2")}
+            "SELECT source, reason, sum(count) FROM loss WHERE reason NOT LIKE"
+            " 'samples that never came%' GROUP BY 1, 2")}
 
     def need_source(self, name):
         """Skip the test where the kernel refuses the source."""

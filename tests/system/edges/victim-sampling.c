@@ -5,7 +5,8 @@
  * 	  freed. With
  * 	                 `move' another thread sends the first one from CPU to CPU meanwhile.
  * 	faults N         touches N pages, each for the first time; prints minflt of getrusage
- * 	storm N MS       N threads, each with MS ms of CPU time of its own; prints their ids
+ * 	storm N MS SOME  N threads, SOME at once, each with MS ms of CPU time of its own; prints
+ * 	                 their ids
  * 	spin MS          MS ms of CPU time
  * 	calls N          half of the time in system calls that copy into its memory
  */
@@ -108,14 +109,16 @@ static void *storm_thread(void *argument)
 	return NULL;
 }
 
-static void storm(int n, int ms)
+static void storm(int n, int ms, int n_at_once)
 {
 	pthread_t *threads = malloc((size_t)n * sizeof(*threads));
 
-	for (int i = 0; i < n; i++)
-		pthread_create(&threads[i], NULL, storm_thread, &ms);
-	for (int i = 0; i < n; i++)
-		pthread_join(threads[i], NULL);
+	for (int i = 0; i < n + n_at_once; i++) {
+		if (i >= n_at_once)
+			pthread_join(threads[i - n_at_once], NULL);
+		if (i < n)
+			pthread_create(&threads[i], NULL, storm_thread, &ms);
+	}
 	free(threads);
 }
 
@@ -152,7 +155,7 @@ int main(int argc, char **argv)
 	else if (strcmp(what, "faults") == 0)
 		faults(n);
 	else if (strcmp(what, "storm") == 0)
-		storm(n, argc > 3 ? atoi(argv[3]) : 20);
+		storm(n, argc > 3 ? atoi(argv[3]) : 20, argc > 4 ? atoi(argv[4]) : n);
 	else if (strcmp(what, "spin") == 0)
 		spin(n);
 	else if (strcmp(what, "calls") == 0)
