@@ -18,7 +18,10 @@
 #define N_BUCKETS   1024u
 #define CHUNK_PAGES 32u /* read in some 20 us: a sample in that time is between two readings */
 #define IN_TURN	    16u /* pages of no sample that are read in each round */
-#define AROUND	    16u /* pages before and behind a new one that are read with it */
+#define GROUP_PAGES 32u /* looked for new ones together, ... */
+#define AROUND	    16u /* ... with so many pages on either side */
+#define MAX_GROUPS  512u /* looked through in some 0.5 ms */
+#define RECENT	    64u /* pages that are new or changed, which are read in each round */
 #define MOVING_NS   UINT64_C(200000000)
 /*
  * Readings in a row that saw a line alike: what was there for more than 3 % of the time had been
@@ -51,6 +54,23 @@ struct page {
 	uint8_t bytes[PAGE_BYTES];
 };
 
+/*
+ * Neighbours of pages that samples hit. Compilers write code beside code, to pages that had no frame
+ * before.
+ */
+struct group {
+	uint64_t address;
+	uint32_t process_id;
+	pid_t pid;
+};
+
+/* A page that was new or another one when it was read. */
+struct recent {
+	uint64_t address;
+	uint32_t process_id;
+	uint64_t raw_ns;
+};
+
 struct code_changing {
 	struct code_changing_sink sink;
 	size_t max_pages;
@@ -62,6 +82,10 @@ struct code_changing {
 	size_t n_wanted_allocated;
 	uint64_t round;
 	size_t turn; /* bucket that is next */
+	struct group *groups;
+	size_t n_groups;
+	struct recent recent[RECENT]; /* the oldest makes room */
+	size_t n_recent;
 	uint64_t moved_ns;
 	struct code_changing_counts counts;
 	uint8_t chunk[CHUNK_PAGES][PAGE_BYTES];
@@ -96,6 +120,7 @@ struct code_changing *code_changing_destroy(struct code_changing *changing)
 		}
 	}
 	free(changing->wanted);
+	free(changing->groups);
 	free(changing);
 	return NULL;
 }
@@ -165,6 +190,9 @@ void code_changing_forget(struct code_changing *changing, uint32_t process_id)
 		if (changing->wanted[i]->process_id != process_id)
 			changing->wanted[n++] = changing->wanted[i];
 	changing->n_wanted = n;
+	for (size_t i = changing->n_groups; i-- > 0;)
+		if (changing->groups[i].process_id == process_id)
+			changing->groups[i] = changing->groups[--changing->n_groups];
 	for (size_t i = 0; changing->n_pages > 0 && i < N_BUCKETS; i++) {
 		for (struct page *page = changing->buckets[i]; page;) {
 			struct page *next = page->next;
@@ -196,65 +224,119 @@ static bool is_full(const struct code_changing *changing)
 	return changing->n_pages >= changing->max_pages || is_over(changing);
 }
 
-/*
- * Which pages from first on have a page frame: to read others would give them one. Up to 64 bits.
- */
-static uint64_t present_pages(pid_t pid, uint64_t first, size_t n)
-{
-	uint64_t entries[64], present = 0;
-	char path[64];
-	auto_close int fd = -1;
-	ssize_t n_bytes;
+/* ---- Which pages ---- */
 
-	snprintf(path, sizeof(path), "/proc/%d/pagemap", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	n_bytes = pread(fd, entries, n * sizeof(*entries),
-			(off_t)(first / PAGE_BYTES * sizeof(*entries)));
-	for (size_t i = 0; n_bytes > 0 && i < (size_t)n_bytes / sizeof(*entries); i++)
-		present |= entries[i] >> 63 << i;
-	return present;
+static int want(struct code_changing *changing, struct page *page, bool is_needed)
+{
+	page->is_needed = is_needed || (page->is_needed && page->wanted_round == changing->round);
+	return page->wanted_round == changing->round ? 0 : append(changing, page);
 }
 
-/*
- * Code lies close together: pages around are read before a sample hits them, so that it has a
- * reading on either side.
- */
-static int want_around(struct code_changing *changing, const struct page *page)
+static int add_group(struct code_changing *changing, uint32_t process_id, pid_t pid,
+		     uint64_t address)
 {
-	uint64_t first =
-		page->address < AROUND * PAGE_BYTES ? 0 : page->address - AROUND * PAGE_BYTES;
-	uint64_t present = present_pages(page->pid, first, 2 * AROUND + 1);
-	int r = 0;
+	uint64_t start = address & ~(uint64_t)(GROUP_PAGES * PAGE_BYTES - 1);
 
-	for (size_t i = 0; r == 0 && i <= (size_t)2 * AROUND; i++)
-		if (present >> i & 1)
-			r = code_changing_want(changing, page->process_id, page->pid,
-					       first + i * PAGE_BYTES, false);
-	return r;
+	for (size_t i = 0; i < changing->n_groups; i++)
+		if (changing->groups[i].address == start &&
+		    changing->groups[i].process_id == process_id)
+			return 0;
+	if (changing->n_groups == MAX_GROUPS)
+		return 0;
+	if (grow_array_of(&changing->groups, changing->n_groups, 1, sizeof(struct group)) < 0)
+		return -ENOMEM;
+	changing->groups[changing->n_groups++] = (struct group){ start, process_id, pid };
+	return 0;
 }
 
 int code_changing_want(struct code_changing *changing, uint32_t process_id, pid_t pid,
 		       uint64_t address, bool is_needed)
 {
 	struct page *page = find(changing, process_id, address);
-	bool is_new = !page;
 	int r = 0;
 
-	if (is_new && is_full(changing)) {
+	if (!page && is_full(changing)) {
 		changing->counts.n_over_limit += is_needed;
 		return 0;
 	}
-	if (is_new)
+	if (!page)
 		page = add(changing, process_id, address);
 	if (!page)
 		return -ENOMEM;
+	if (is_needed && !page->is_told)
+		r = add_group(changing, process_id, pid, address);
 	page->pid = pid;
-	page->is_needed = is_needed || (page->is_needed && page->wanted_round == changing->round);
-	if (page->wanted_round != changing->round)
-		r = append(changing, page);
-	return r == 0 && is_needed && is_new ? want_around(changing, page) : r;
+	return r < 0 ? r : want(changing, page, is_needed);
+}
+
+/*
+ * Pages of a group and around it that have a page frame, and are new: read before a sample hits
+ * them, so that it has a reading on either side. To read others would give them a frame.
+ */
+static int want_new(struct code_changing *changing, const struct group *group, int pagemap)
+{
+	uint64_t entries[GROUP_PAGES + 2 * AROUND];
+	uint64_t first =
+		group->address < AROUND * PAGE_BYTES ? 0 : group->address - AROUND * PAGE_BYTES;
+	ssize_t n_bytes = pread(pagemap, entries, sizeof(entries),
+				(off_t)(first / PAGE_BYTES * sizeof(*entries)));
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && n_bytes > 0 && i < (size_t)n_bytes / sizeof(*entries); i++) {
+		uint64_t page = first + i * PAGE_BYTES;
+
+		if (entries[i] >> 63 && !find(changing, group->process_id, page))
+			r = code_changing_want(changing, group->process_id, group->pid, page,
+					       false);
+	}
+	return r;
+}
+
+static int want_all_new(struct code_changing *changing)
+{
+	const struct group *group = changing->groups, *end = group + changing->n_groups;
+	int r = 0;
+
+	while (r == 0 && group < end) {
+		uint32_t process_id = group->process_id;
+		char path[64];
+
+		snprintf(path, sizeof(path), "/proc/%d/pagemap", (int)group->pid);
+		auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+		for (; r == 0 && group < end && group->process_id == process_id; group++)
+			r = fd < 0 ? 0 : want_new(changing, group, fd);
+	}
+	return r;
+}
+
+static void remember_recent(struct code_changing *changing, const struct page *page)
+{
+	struct recent *found = NULL;
+
+	for (size_t i = 0; !found && i < RECENT; i++)
+		if (changing->recent[i].address == page->address &&
+		    changing->recent[i].process_id == page->process_id)
+			found = &changing->recent[i];
+	if (!found)
+		found = &changing->recent[changing->n_recent++ % RECENT];
+	*found = (struct recent){ page->address, page->process_id, page->end_ns };
+}
+
+static int want_recent(struct code_changing *changing)
+{
+	uint64_t now_ns = clock_raw_ns();
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < RECENT; i++) {
+		const struct recent *recent = &changing->recent[i];
+		struct page *page = recent->raw_ns && now_ns - recent->raw_ns < MOVING_NS
+					    ? find(changing, recent->process_id, recent->address)
+					    : NULL;
+
+		if (page)
+			r = want(changing, page, false);
+	}
+	return r;
 }
 
 /* ---- Reading ---- */
@@ -405,6 +487,8 @@ static int take_page(struct code_changing *changing, struct reading *reading, si
 	changed = compare(page, changing->chunk[i]);
 	page->begin_ns = reading->begin_ns;
 	page->end_ns = reading->end_ns;
+	if (changed)
+		remember_recent(changing, page);
 	changing->counts.n_pages += is_first;
 	if (r < 0 || !page->is_told || changed == 0)
 		return r < 0 ? r : page->is_told;
@@ -455,8 +539,7 @@ static int add_in_turn(struct code_changing *changing)
 		for (; r == 0 && page; page = page->next) {
 			if (page->wanted_round == changing->round)
 				continue;
-			page->is_needed = false;
-			r = append(changing, page);
+			r = want(changing, page, false);
 		}
 	}
 	return r;
@@ -478,7 +561,11 @@ int code_changing_round(struct code_changing *changing, uint64_t ticks)
 
 	if (changing->n_pages == 0)
 		return 0;
-	r = add_in_turn(changing);
+	r = want_all_new(changing);
+	if (r == 0)
+		r = want_recent(changing);
+	if (r == 0)
+		r = add_in_turn(changing);
 	if (changing->n_wanted > 1)
 		qsort(changing->wanted, changing->n_wanted, sizeof(struct page *),
 		      compare_processes);

@@ -471,6 +471,36 @@ START_TEST(a_page_near_a_sample_is_told_with_what_it_was_before_its_own)
 }
 END_TEST
 
+/* Compilers write code beside code: to pages that were not there when the first sample came. */
+START_TEST(a_page_that_comes_beside_code_is_read_again_until_a_sample_hits_it)
+{
+	pid_t pid;
+
+	watched_become(_i);
+	start_child();
+	create(&no_snapshot);
+	text = untouched_pages(TEXT_PAGES);
+	text[70] = 1;
+	pid = child.pid;
+	child.pid = getpid();
+	round_at(at(0, 70));
+	ck_assert_uint_eq(frames.n, 1);
+	text[PAGE + 70] = 1;
+	round_at(at(0, 70));
+	text[PAGE + 70] = 2;
+	round_at(at(0, 70));
+	ck_assert_uint_eq(frames.n, 1);
+	round_at(at(1, 70));
+	ck_assert_uint_eq(frames.n, 2);
+	ck_assert_uint_eq(frames.kept[1].head.address, at(1, 0));
+	ck_assert_uint_eq(frames.kept[1].bytes[70], 2);
+	ck_assert_uint_lt(frames.kept[0].head.end_raw_ns, frames.kept[1].head.begin_raw_ns);
+	ck_assert_uint_eq(frames.last_seen, at(1, 0)); /* as before: its sample is known */
+	child.pid = pid;
+	finish();
+}
+END_TEST
+
 static void rounds(int n)
 {
 	for (int i = 0; i < n; i++)
@@ -594,6 +624,8 @@ int main(void)
 	tcase_add_test(tcase, a_snapshot_keeps_to_its_bytes);
 	tcase_add_loop_test(
 		tcase, code_that_may_change_is_read_in_each_round_and_its_new_lines_told, 0, 2);
+	tcase_add_loop_test(
+		tcase, a_page_that_comes_beside_code_is_read_again_until_a_sample_hits_it, 0, 2);
 	tcase_add_loop_test(tcase, a_page_near_a_sample_is_told_with_what_it_was_before_its_own, 0,
 			    2);
 	tcase_add_test(tcase, only_lines_that_stay_are_certain_at_once);
