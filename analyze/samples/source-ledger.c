@@ -196,7 +196,8 @@ static int tell_missing(const struct samples *samples, const struct sample_sourc
 			  (uint64_t)(ns / period_ns));
 }
 
-static int write_unsampled(const struct samples *samples, const struct sample_source *source, double ns)
+static int write_unsampled(const struct samples *samples, const struct sample_source *source,
+			   double ns)
 {
 	const struct sample_row_counts counts =
 		sample_rows_counts(samples->rows, (uint32_t)source->row);
