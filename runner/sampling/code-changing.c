@@ -55,8 +55,8 @@ struct page {
 };
 
 /*
- * Neighbours of pages that samples hit. Compilers write code beside code, to pages that had no frame
- * before.
+ * Neighbours of pages that samples hit. Compilers write code beside code, to pages that had no
+ * frame before.
  */
 struct group {
 	uint64_t address;

@@ -95,8 +95,9 @@ def check_whole(recorded, database, what):
                       " 'memsight.dropped_events'")
     made = recorded.n_thousands * PER_THOUSAND + 100
     checks.that(made <= n < made + 100, f"{what}: {n} events of {made}")
-    checks.that(not database.one("SELECT count(*) FROM loss WHERE source = 'last' AND (from_ns IS NULL"
-                                 " OR to_ns IS NULL OR from_ns > to_ns)"), f"{what}: a loss without its time")
+    checks.that(not database.one("SELECT count(*) FROM loss WHERE source = 'last' AND (from_ns IS"
+                                 " NULL OR to_ns IS NULL OR from_ns > to_ns)"),
+                f"{what}: a loss without its time")
     return sum(losses.values())
 
 
