@@ -225,10 +225,8 @@ static int add_process(struct pmu_counter *counter, pid_t pid)
 
 	if (r <= 0)
 		return r;
-	counter->refusal = (struct pmu_refusal){
-		.error = EAGAIN,
-		.why = "the process starts threads all the time, which may count twice",
-	};
+	pmu_refuse(&counter->refusal, -EAGAIN,
+		   "the process starts threads all the time, which may count twice");
 	return -EAGAIN;
 }
 

@@ -27,10 +27,8 @@ int pmu_hardware_open(const struct access_source *source, const struct access_op
 	auto_free struct hardware_stream *stream = calloc(1, sizeof(*stream));
 	int r;
 
-	if (!stream) {
-		*ret_refusal = (struct pmu_refusal){ .error = ENOMEM, .why = "no memory left" };
-		return -ENOMEM;
-	}
+	if (!stream)
+		return pmu_refuse(ret_refusal, -ENOMEM, "no memory left");
 	r = pmu_hardware_init(source, options, stream, ret_refusal);
 	if (r == 0)
 		*ret_stream = &((struct hardware_stream *)steal_ptr(&stream))->events.base;

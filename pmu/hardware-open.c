@@ -37,12 +37,9 @@ static int refuse_vendor(const struct pmu_host *host, struct pmu_refusal *ret_re
 		[PMU_VENDOR_POWER] = "--source marked is this processor's, ",
 	};
 
-	*ret_refusal = (struct pmu_refusal){ .error = EOPNOTSUPP };
-	snprintf(ret_refusal->why, sizeof(ret_refusal->why), "this is %s processor",
-		 which[host->vendor]);
-	snprintf(ret_refusal->fix, sizeof(ret_refusal->fix), "%s--source clock needs no PMU",
-		 instead[host->vendor]);
-	return -EOPNOTSUPP;
+	return pmu_refuse(ret_refusal, -EOPNOTSUPP,
+			  "this is %s processor\n%s--source clock needs no PMU",
+			  which[host->vendor], instead[host->vendor]);
 }
 
 static void explain(const struct hardware_question *question, enum pmu_step step, int error,

@@ -90,10 +90,8 @@ int pages_probe_marks(struct pmu_refusal *ret_refusal)
 
 	if (fd >= 0 && marks_work((size_t)sysconf(_SC_PAGESIZE)))
 		return 0;
-	*ret_refusal = (struct pmu_refusal){ .error = fd < 0 ? ENOENT : ENOTSUP };
-	snprintf(ret_refusal->why, sizeof(ret_refusal->why), "%s",
-		 fd < 0 ? "/proc/PID/clear_refs cannot be written"
-			: "the kernel does not mark pages that are touched");
-	snprintf(ret_refusal->fix, sizeof(ret_refusal->fix), "%s", how_to_clear);
-	return -ret_refusal->error;
+	return pmu_refuse(ret_refusal, fd < 0 ? -ENOENT : -ENOTSUP, "%s\n%s",
+			  fd < 0 ? "/proc/PID/clear_refs cannot be written"
+				 : "the kernel does not mark pages that are touched",
+			  how_to_clear);
 }

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -219,6 +220,23 @@ static const struct remedy_case *find_case(enum pmu_step step, int error,
 		    cases[i].applies(permissions))
 			return &cases[i];
 	return NULL;
+}
+
+int pmu_refuse(struct pmu_refusal *ret_refusal, int error, const char *format, ...)
+{
+	char text[1024]; /* names may be long: the fix must not be cut with them */
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(text, sizeof(text), format, arguments);
+	va_end(arguments);
+	char *fix = strrchr(text, '\n');
+	if (fix)
+		*fix++ = '\0';
+	*ret_refusal = (struct pmu_refusal){ .error = -error };
+	snprintf(ret_refusal->why, sizeof(ret_refusal->why), "%.191s", text);
+	snprintf(ret_refusal->fix, sizeof(ret_refusal->fix), "%.255s", fix ? fix : "");
+	return error;
 }
 
 void pmu_remedy(enum pmu_step step, int error, const struct pmu_permissions *permissions,

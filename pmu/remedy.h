@@ -12,6 +12,13 @@ struct pmu_refusal {
 	char fix[256]; /* "sudo sysctl kernel.perf_event_paranoid=2", or what else helps */
 };
 
+/*
+ * Refuse with a negative errno, which is returned. The text made by the format is why; behind its
+ * last line break, if it has one, stands what the user can do.
+ */
+__attribute__((format(printf, 3, 4))) int pmu_refuse(struct pmu_refusal *ret_refusal, int error,
+						     const char *format, ...);
+
 /* Where the refusal happened: the same errno means different things. */
 enum pmu_step {
 	PMU_STEP_OPEN, /* perf_event_open */

@@ -107,17 +107,12 @@ static void plan_ladder(struct event_stream *stream, const struct access_options
 
 void pmu_refuse_threads(int error, struct pmu_refusal *ret_refusal)
 {
-	*ret_refusal = (struct pmu_refusal){
-		.error = -error,
-		.why = "not all threads that are there can be sampled",
-	};
-	if (error == -EMFILE || error == -ENFILE)
-		snprintf(
-			ret_refusal->fix, sizeof(ret_refusal->fix),
-			"raise the limit of open files (ulimit -n): each thread takes one for each "
-			"CPU and event");
-	else
-		snprintf(ret_refusal->fix, sizeof(ret_refusal->fix), "%s", strerrordesc_np(-error));
+	bool lacks_files = error == -EMFILE || error == -ENFILE;
+
+	pmu_refuse(ret_refusal, error, "not all threads that are there can be sampled\n%s",
+		   lacks_files ? "raise the limit of open files (ulimit -n): each thread takes one"
+				 " for each CPU and event"
+			       : strerrordesc_np(-error));
 }
 
 int pmu_event_stream_open(const struct access_source *source, const struct access_options *options,
@@ -127,10 +122,8 @@ int pmu_event_stream_open(const struct access_source *source, const struct acces
 	struct perf_event_attr attr;
 	int r;
 
-	if (!stream) {
-		*ret_refusal = (struct pmu_refusal){ .error = ENOMEM, .why = "no memory left" };
-		return -ENOMEM;
-	}
+	if (!stream)
+		return pmu_refuse(ret_refusal, -ENOMEM, "no memory left");
 	configure(source, options, &attr);
 	stream->base.source = source;
 	plan_ladder(stream, options, &attr);

@@ -115,22 +115,20 @@ static void refuse_unknown(const struct pmu_host *host, const char *name,
 			   struct pmu_refusal *ret_refusal)
 {
 	struct near near = { 0 };
-	size_t used;
 
 	if (pmu_word_find(name) != PMU_WORD_NONE) {
-		snprintf(ret_refusal->why, sizeof(ret_refusal->why),
-			 "no event for %s is known on this processor (%s)", name,
-			 pmu_host_vendor(host));
-		snprintf(ret_refusal->fix, sizeof(ret_refusal->fix),
-			 "name one as rXXXX or PMU/FIELD=VALUE/, or use --source clock");
+		pmu_refuse(ret_refusal, -ENOENT,
+			   "no event for %s is known on this processor (%s)\n"
+			   "name one as rXXXX or PMU/FIELD=VALUE/, or use --source clock",
+			   name, pmu_host_vendor(host));
 		return;
 	}
 	list_near(host, name, &near);
-	snprintf(ret_refusal->why, sizeof(ret_refusal->why), "there is no event %s here", name);
-	used = (size_t)snprintf(ret_refusal->fix, sizeof(ret_refusal->fix), "%s",
-				near.n ? "the nearest names are "
-				       : "name it as loads, stores, llc-miss, rXXXX,"
-					 " PMU/FIELD=VALUE/, or as libpfm4 does");
+	pmu_refuse(ret_refusal, -ENOENT, "there is no event %s here\n%s", name,
+		   near.n ? "the nearest names are "
+			  : "name it as loads, stores, llc-miss, rXXXX, PMU/FIELD=VALUE/, or as"
+			    " libpfm4 does");
+	size_t used = strlen(ret_refusal->fix);
 	for (size_t i = 0; i < near.n && used < sizeof(ret_refusal->fix); i++)
 		used += (size_t)snprintf(ret_refusal->fix + used, sizeof(ret_refusal->fix) - used,
 					 "%s%s", i ? ", " : "", near.best[i].name);
@@ -143,22 +141,17 @@ static void refuse_unknown(const struct pmu_host *host, const char *name,
 static void pmu_catalogue_refuse(const struct pmu_host *host, int error, const char *name,
 				 const char *bad, struct pmu_refusal *ret_refusal)
 {
-	*ret_refusal = (struct pmu_refusal){ .error = -error };
-	if (error == -ENOENT && bad[0] && strchr(name, '/')) {
-		snprintf(ret_refusal->why, sizeof(ret_refusal->why), "this machine has no PMU %s",
-			 bad);
-		snprintf(ret_refusal->fix, sizeof(ret_refusal->fix), "see ls %.200s",
-			 host->devices);
-	} else if (error == -ENOENT) {
+	if (error == -ENOENT && bad[0] && strchr(name, '/'))
+		pmu_refuse(ret_refusal, error, "this machine has no PMU %s\nsee ls %.200s", bad,
+			   host->devices);
+	else if (error == -ENOENT)
 		refuse_unknown(host, name, ret_refusal);
-	} else {
-		snprintf(ret_refusal->why, sizeof(ret_refusal->why),
-			 "event %.60s: %.60s is not a field, umask, modifier or value of it", name,
-			 bad);
-		snprintf(ret_refusal->fix, sizeof(ret_refusal->fix), "%s",
-			 strchr(name, '/') ? "see ls /sys/bus/event_source/devices/PMU/format"
-					   : "write it as libpfm4 or perf do");
-	}
+	else
+		pmu_refuse(ret_refusal, error,
+			   "event %.60s: %.60s is not a field, umask, modifier or value of it\n%s",
+			   name, bad,
+			   strchr(name, '/') ? "see ls /sys/bus/event_source/devices/PMU/format"
+					     : "write it as libpfm4 or perf do");
 }
 
 #define LEAST_LATENCY 3 /* the hardware refuses 1 and 2 (Intel SDM 3B) */

@@ -54,11 +54,10 @@ static int find(const struct hardware_question *question, struct hardware_plan *
 	r = pmu_hardware_find(question, asked ? asked : name, plan, ret_refusal);
 	if (r < 0 || strcmp(plan->events[0].pmu, PMU) == 0)
 		return r;
-	*ret_refusal = (struct pmu_refusal){ .error = EINVAL };
-	snprintf(ret_refusal->why, sizeof(ret_refusal->why),
-		 "event %.80s has no addresses: on AMD only " PMU " gives them", asked);
-	snprintf(ret_refusal->fix, sizeof(ret_refusal->fix), "--load-event " PMU "/cnt_ctl=1/");
-	return -EINVAL;
+	return pmu_refuse(ret_refusal, -EINVAL,
+			  "event %.80s has no addresses: on AMD only " PMU " gives them\n"
+			  "--load-event " PMU "/cnt_ctl=1/",
+			  asked);
 }
 
 static void set_period(const struct access_options *options, struct hardware_plan *plan)
@@ -76,13 +75,10 @@ static void set_period(const struct access_options *options, struct hardware_pla
 
 static int refuse_hidden(const struct pmu_host *host, struct pmu_refusal *ret_refusal)
 {
-	*ret_refusal = (struct pmu_refusal){ .error = ENOENT };
-	snprintf(ret_refusal->why, sizeof(ret_refusal->why), "%s",
-		 host->is_virtual ? "virtual machines have no IBS"
-				  : "the BIOS hides IBS, or the processor has none");
-	snprintf(ret_refusal->fix, sizeof(ret_refusal->fix), "%s; --source clock needs no PMU",
-		 host->is_virtual ? "run on the host" : "enable IBS in the BIOS");
-	return -ENOENT;
+	return pmu_refuse(ret_refusal, -ENOENT, "%s; --source clock needs no PMU",
+			  host->is_virtual ? "virtual machines have no IBS\nrun on the host"
+					   : "the BIOS hides IBS, or the processor has none\n"
+					     "enable IBS in the BIOS");
 }
 
 /*
@@ -120,13 +116,10 @@ static int plan(const struct hardware_question *question, struct hardware_plan *
 static void explain(const struct pmu_host *host, int error, struct pmu_refusal *refusal)
 {
 	(void)host;
-	snprintf(refusal->why, sizeof(refusal->why), "the kernel refuses IBS (%s)",
-		 strerrorname_np(-error));
-	snprintf(refusal->fix, sizeof(refusal->fix), "%s",
-		 error == -EINVAL ? "run as root: before Linux 6.14 IBS samples "
-				    "whole CPUs or root's tasks; or"
-				    " --source clock"
-				  : "--source clock needs no PMU");
+	pmu_refuse(refusal, error, "the kernel refuses IBS (%s)\n%s", strerrorname_np(-error),
+		   error == -EINVAL ? "run as root: before Linux 6.14 IBS samples whole CPUs or"
+				      " root's tasks; or --source clock"
+				    : "--source clock needs no PMU");
 }
 
 static const struct hardware_kind kind = {

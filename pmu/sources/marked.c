@@ -34,10 +34,10 @@ static int plan(const struct hardware_question *question, struct hardware_plan *
 static void explain(const struct pmu_host *host, int error, struct pmu_refusal *refusal)
 {
 	(void)host;
-	snprintf(refusal->why, sizeof(refusal->why), "the kernel refuses this marked event (%s)",
-		 strerrorname_np(-error));
-	snprintf(refusal->fix, sizeof(refusal->fix),
-		 "try another --load-event or --store-event; --source clock needs no PMU");
+	pmu_refuse(refusal, error,
+		   "the kernel refuses this marked event (%s)\n"
+		   "try another --load-event or --store-event; --source clock needs no PMU",
+		   strerrorname_np(-error));
 }
 
 static const struct hardware_kind loads = {

@@ -34,10 +34,8 @@ static int open_pages(const struct access_source *source, const struct access_op
 	if (err < 0)
 		return err;
 	stream = calloc(1, sizeof(*stream));
-	if (!stream) {
-		*ret_refusal = (struct pmu_refusal){ .error = ENOMEM, .why = "no memory left" };
-		return -ENOMEM;
-	}
+	if (!stream)
+		return pmu_refuse(ret_refusal, -ENOMEM, "no memory left");
 	stream->source = source;
 	*ret_stream = stream;
 	return 0;

@@ -100,25 +100,23 @@ static int plan(const struct hardware_question *question, struct hardware_plan *
 
 static void explain(const struct pmu_host *host, int error, struct pmu_refusal *refusal)
 {
-	if (error == -EINVAL) {
-		snprintf(refusal->why, sizeof(refusal->why),
-			 "the kernel refuses this event or its period");
-		snprintf(refusal->fix, sizeof(refusal->fix),
-			 "try another --load-event, --store-event or --period, or --source clock");
-	} else if (host->is_virtual) {
-		snprintf(refusal->why, sizeof(refusal->why), "no PEBS in this virtual machine (%s)",
-			 strerrorname_np(-error));
-		snprintf(refusal->fix, sizeof(refusal->fix),
-			 "run on the host, or give the machine a PMU "
-			 "with PEBS (KVM with Linux 6.0 on"
-			 " Ice Lake-SP or later); --source clock needs no PMU");
-	} else {
-		snprintf(refusal->why, sizeof(refusal->why),
-			 "the processor or kernel has no PEBS for this event (%s)",
-			 strerrorname_np(-error));
-		snprintf(refusal->fix, sizeof(refusal->fix),
-			 "try another --load-event or --store-event; --source clock needs no PMU");
-	}
+	if (error == -EINVAL)
+		pmu_refuse(
+			refusal, error,
+			"the kernel refuses this event or its period\n"
+			"try another --load-event, --store-event or --period, or --source clock");
+	else if (host->is_virtual)
+		pmu_refuse(
+			refusal, error,
+			"no PEBS in this virtual machine (%s)\n"
+			"run on the host, or give the machine a PMU with PEBS (KVM with Linux 6.0"
+			" on Ice Lake-SP or later); --source clock needs no PMU",
+			strerrorname_np(-error));
+	else
+		pmu_refuse(refusal, error,
+			   "the processor or kernel has no PEBS for this event (%s)\n"
+			   "try another --load-event or --store-event; --source clock needs no PMU",
+			   strerrorname_np(-error));
 }
 
 static const struct hardware_kind loads = { .vendor = PMU_VENDOR_INTEL,

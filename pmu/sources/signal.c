@@ -83,12 +83,8 @@ static int probe(const struct access_source *source, const struct access_options
 	(void)source;
 	(void)options;
 #if !defined(__x86_64__)
-	*ret_refusal = (struct pmu_refusal){
-		.error = ENOTSUP,
-		.why = "it knows the registers of x86-64 only",
-		.fix = "--source clock",
-	};
-	return -ENOTSUP;
+	return pmu_refuse(ret_refusal, -ENOTSUP,
+			  "it knows the registers of x86-64 only\n--source clock");
 #endif
 	(void)ret_refusal;
 	return 0;
@@ -103,10 +99,8 @@ static int open_signal(const struct access_source *source, const struct access_o
 	if (err < 0)
 		return err;
 	stream = calloc(1, sizeof(*stream));
-	if (!stream) {
-		*ret_refusal = (struct pmu_refusal){ .error = ENOMEM, .why = "no memory left" };
-		return -ENOMEM;
-	}
+	if (!stream)
+		return pmu_refuse(ret_refusal, -ENOMEM, "no memory left");
 	stream->base.source = source;
 	stream->period_ns = choose_period(options, &stream->notes);
 	if (options->has_call_chain || options->stack_bytes > STACK_BYTES)

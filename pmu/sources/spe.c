@@ -100,13 +100,10 @@ static int find_one(void *context, const char *pmu)
 
 static int refuse_absent(struct pmu_refusal *ret_refusal)
 {
-	*ret_refusal = (struct pmu_refusal){
-		.error = ENOENT,
-		.why = "the cores have no SPE, or a virtual machine or the firmware hides it",
-		.fix = "run on the host, load the module arm_spe_pmu, boot with kpti=off where the"
-		       " kernel asks for that; --source clock needs no PMU",
-	};
-	return -ENOENT;
+	return pmu_refuse(ret_refusal, -ENOENT,
+			  "the cores have no SPE, or a virtual machine or the firmware hides it\n"
+			  "run on the host, load the module arm_spe_pmu, boot with kpti=off where"
+			  " the kernel asks for that; --source clock needs no PMU");
 }
 
 static int find(const struct hardware_question *question, struct hardware_plan *plan,
@@ -127,12 +124,10 @@ static int find(const struct hardware_question *question, struct hardware_plan *
 	r = pmu_hardware_find(question, asked, plan, ret_refusal);
 	if (r < 0 || strncmp(plan->events[0].pmu, PMU, strlen(PMU)) == 0)
 		return r;
-	*ret_refusal = (struct pmu_refusal){ .error = EINVAL };
-	snprintf(ret_refusal->why, sizeof(ret_refusal->why),
-		 "event %.80s has no addresses: on Arm only " PMU "0 gives them", asked);
-	snprintf(ret_refusal->fix, sizeof(ret_refusal->fix),
-		 "--load-event " PMU "0/ts_enable=1,load_filter=1/");
-	return -EINVAL;
+	return pmu_refuse(ret_refusal, -EINVAL,
+			  "event %.80s has no addresses: on Arm only " PMU "0 gives them\n"
+			  "--load-event " PMU "0/ts_enable=1,load_filter=1/",
+			  asked);
 }
 
 static void set_period(const struct hardware_question *question, struct hardware_plan *plan)
@@ -173,10 +168,10 @@ static int plan(const struct hardware_question *question, struct hardware_plan *
 static void explain(const struct pmu_host *host, int error, struct pmu_refusal *refusal)
 {
 	(void)host;
-	snprintf(refusal->why, sizeof(refusal->why), "the kernel refuses SPE (%s)",
-		 strerrorname_np(-error));
-	snprintf(refusal->fix, sizeof(refusal->fix),
-		 "try another --load-event or --ldlat; --source clock needs no PMU");
+	pmu_refuse(refusal, error,
+		   "the kernel refuses SPE (%s)\n"
+		   "try another --load-event or --ldlat; --source clock needs no PMU",
+		   strerrorname_np(-error));
 }
 
 static const struct hardware_kind kind = {
@@ -252,10 +247,8 @@ static int open_spe(const struct access_source *source, const struct access_opti
 	struct pmu_permissions permissions;
 	int r;
 
-	if (!stream) {
-		*ret_refusal = (struct pmu_refusal){ .error = ENOMEM, .why = "no memory left" };
-		return -ENOMEM;
-	}
+	if (!stream)
+		return pmu_refuse(ret_refusal, -ENOMEM, "no memory left");
 	r = pmu_hardware_init(source, options, &stream->hardware, ret_refusal);
 	if (r < 0)
 		return r;

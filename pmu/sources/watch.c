@@ -136,10 +136,8 @@ static int open_watch(const struct access_source *source, const struct access_op
 	uint32_t ring_bytes = options->ring_bytes;
 	int r;
 
-	if (!stream) {
-		*ret_refusal = (struct pmu_refusal){ .error = ENOMEM, .why = "no memory left" };
-		return -ENOMEM;
-	}
+	if (!stream)
+		return pmu_refuse(ret_refusal, -ENOMEM, "no memory left");
 	configure(options, &attr);
 	stream->base.source = source;
 	if (!ring_bytes)
