@@ -36,8 +36,7 @@ int ranges_add(struct ranges *ranges, uint64_t start, uint64_t end)
 		end = range->end > end ? range->end : end;
 	}
 	if (behind == first) {
-		if (grow_array(&ranges->items, ranges->n, &ranges->n_allocated,
-			       sizeof(*ranges->items)) < 0)
+		if (grow_one(&ranges->items, ranges->n, &ranges->n_allocated) < 0)
 			return -ENOMEM;
 		memmove(ranges->items + first + 1, ranges->items + first,
 			(ranges->n - first) * sizeof(*ranges->items));

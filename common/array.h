@@ -34,6 +34,9 @@ static inline int grow_array(void *items, size_t n, size_t *n_allocated, size_t 
 	return n < *n_allocated ? 0 : grow_array_by(items, n, 1, n_allocated, item_bytes);
 }
 
+/* The same of an array whose items have the pointer's type: most arrays are. */
+#define grow_one(items, n, n_allocated) grow_array(items, n, n_allocated, sizeof(**(items)))
+
 /*
  * Likewise where nobody keeps the capacity: it is the power of two at or above n. All growth of the
  * array must come from here.

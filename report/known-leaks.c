@@ -473,8 +473,7 @@ static int parse_line(struct suppressions *suppressions, const char *line, size_
 	    memchr(line, '\0', n_bytes))
 		return -EINVAL;
 
-	int r = grow_array(&suppressions->rules, suppressions->n, &suppressions->n_allocated,
-			   sizeof(*suppressions->rules));
+	int r = grow_one(&suppressions->rules, suppressions->n, &suppressions->n_allocated);
 	if (r < 0)
 		return r;
 	char *rule = strndup(line + strlen(kind), n_bytes - strlen(kind));

@@ -26,8 +26,7 @@ static int add_event(struct cut *cut, uint32_t thread, const struct trace_event 
 		cut->free_event = cut->events[place - 1].next_free;
 	} else {
 		if (cut->n_events == UINT32_MAX - 1 ||
-		    grow_array(&cut->events, cut->n_events, &cut->n_events_allocated,
-			       sizeof(*cut->events)) < 0)
+		    grow_one(&cut->events, cut->n_events, &cut->n_events_allocated) < 0)
 			return -ENOMEM;
 		place = (uint32_t)++cut->n_events;
 	}
@@ -43,7 +42,7 @@ static int add_event(struct cut *cut, uint32_t thread, const struct trace_event 
 /* What is stamped behind the cut stays, whatever it is: it may be nearly all that a segment has. */
 static int add_late(struct cut *cut, uint32_t thread, const struct trace_event *event)
 {
-	if (grow_array(&cut->late, cut->n_late, &cut->n_late_allocated, sizeof(*cut->late)) < 0)
+	if (grow_one(&cut->late, cut->n_late, &cut->n_late_allocated) < 0)
 		return -ENOMEM;
 	cut->late[cut->n_late++] = (struct cut_event){
 		.event = *event,
@@ -86,7 +85,7 @@ static struct cut_process *process_of(const struct cut *cut, uint32_t thread)
 
 static int list_add(struct cut_list *list, uint32_t number)
 {
-	if (grow_array(&list->items, list->n, &list->n_allocated, sizeof(*list->items)) < 0)
+	if (grow_one(&list->items, list->n, &list->n_allocated) < 0)
 		return -ENOMEM;
 	list->items[list->n++] = number;
 	return 0;
@@ -107,8 +106,7 @@ static struct cut_place *get_place(struct cut *cut, uint32_t process, uint64_t a
 
 	if (number)
 		return &cut->places[number - 1];
-	if (grow_array(&cut->places, cut->n_places, &cut->n_places_allocated,
-		       sizeof(*cut->places)) < 0 ||
+	if (grow_one(&cut->places, cut->n_places, &cut->n_places_allocated) < 0 ||
 	    key_map_put(&cut->places_by_address, address, process, cut->n_places + 1) < 0)
 		return NULL;
 	cut->places[cut->n_places] = (struct cut_place){ .process = process };
@@ -144,8 +142,7 @@ static int end_block(struct cut *cut, struct cut_place *place, uint32_t thread,
 	place->birth = 0;
 	r = add_event(cut, thread, end, &ghost.end);
 	if (r == 0)
-		r = grow_array(&cut->ghosts, cut->n_ghosts, &cut->n_ghosts_allocated,
-			       sizeof(*cut->ghosts));
+		r = grow_one(&cut->ghosts, cut->n_ghosts, &cut->n_ghosts_allocated);
 	if (r == 0)
 		cut->ghosts[cut->n_ghosts++] = ghost;
 	return r;
@@ -278,8 +275,7 @@ static int add_map(struct cut *cut, struct cut_process *process, const struct cu
 {
 	if (map->start >= map->end)
 		return 0;
-	if (grow_array(&process->maps, process->n_maps, &process->n_maps_allocated,
-		       sizeof(*process->maps)) < 0)
+	if (grow_one(&process->maps, process->n_maps, &process->n_maps_allocated) < 0)
 		return -ENOMEM;
 	process->maps[process->n_maps] = *map;
 	process->maps[process->n_maps++].order = cut->order;

@@ -25,8 +25,7 @@ static int add_record(struct taking *taking, uint32_t process)
 	struct cut *cut = taking->cut;
 	struct trace_record *copy;
 
-	if (grow_array(&cut->records, cut->n_records, &cut->n_records_allocated,
-		       sizeof(*cut->records)) < 0)
+	if (grow_one(&cut->records, cut->n_records, &cut->n_records_allocated) < 0)
 		return -ENOMEM;
 	copy = malloc(taking->record->bytes);
 	if (!copy)
@@ -91,8 +90,7 @@ static int add_fork(struct cut *cut, const struct trace_process *record)
 
 	if (!parent || record->birth != RING_BIRTH_FORK)
 		return 0;
-	if (grow_array(&parent->forks, parent->n_forks, &parent->n_forks_allocated,
-		       sizeof(*parent->forks)) < 0)
+	if (grow_one(&parent->forks, parent->n_forks, &parent->n_forks_allocated) < 0)
 		return -ENOMEM;
 	parent->forks[parent->n_forks++] = (struct cut_fork){
 		.ticks = record->start_ticks,
@@ -110,8 +108,7 @@ static int take_process(struct taking *taking)
 
 	if (r < 0 || known)
 		return r;
-	if (grow_array(&cut->processes, cut->n_processes, &cut->n_processes_allocated,
-		       sizeof(*cut->processes)) < 0 ||
+	if (grow_one(&cut->processes, cut->n_processes, &cut->n_processes_allocated) < 0 ||
 	    key_map_put(&cut->processes_by_id, record->process_id, 0, cut->n_processes + 1) < 0)
 		return -ENOMEM;
 	cut->processes[cut->n_processes++] = (struct cut_process){
@@ -156,8 +153,7 @@ static int take_thread(struct taking *taking)
 
 	if (r < 0 || !process || cut_find_thread(cut, record->thread_id))
 		return r;
-	if (grow_array(&cut->threads, cut->n_threads, &cut->n_threads_allocated,
-		       sizeof(*cut->threads)) < 0 ||
+	if (grow_one(&cut->threads, cut->n_threads, &cut->n_threads_allocated) < 0 ||
 	    key_map_put(&cut->threads_by_id, record->thread_id, 0, cut->n_threads + 1) < 0 ||
 	    key_map_put(&cut->threads_by_tid, record->tid, 0, cut->n_threads + 1) < 0)
 		return -ENOMEM;
@@ -322,8 +318,7 @@ static int take_clock(struct taking *taking)
 	const struct trace_clock *clock = (const void *)taking->record;
 	struct cut *cut = taking->cut;
 
-	if (grow_array(&cut->clocks, cut->n_clocks, &cut->n_clocks_allocated,
-		       sizeof(*cut->clocks)) < 0)
+	if (grow_one(&cut->clocks, cut->n_clocks, &cut->n_clocks_allocated) < 0)
 		return -ENOMEM;
 	cut->clocks[cut->n_clocks++] = *clock;
 	return is_behind(taking, clock->ticks) ? add_record(taking, 0) : keep_ends(taking, 0);

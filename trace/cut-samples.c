@@ -24,8 +24,7 @@ static struct cut_source *find_source(const struct cut *cut, uint32_t id)
 
 int cut_source(struct cut *cut, const struct trace_source *source)
 {
-	if (grow_array(&cut->sources, cut->n_sources, &cut->n_sources_allocated,
-		       sizeof(*cut->sources)) < 0)
+	if (grow_one(&cut->sources, cut->n_sources, &cut->n_sources_allocated) < 0)
 		return -ENOMEM;
 	cut->sources[cut->n_sources++] = (struct cut_source){
 		.id = source->source_id,
@@ -53,7 +52,7 @@ static int add_perf(struct cut *cut, const void *bytes, const struct cut_perf *p
 {
 	uint8_t *copy;
 
-	if (grow_array(&cut->perfs, cut->n_perfs, &cut->n_perfs_allocated, sizeof(*cut->perfs)) < 0)
+	if (grow_one(&cut->perfs, cut->n_perfs, &cut->n_perfs_allocated) < 0)
 		return -ENOMEM;
 	copy = malloc(perf->n_bytes);
 	if (!copy)
@@ -304,8 +303,7 @@ int cut_code(struct cut *cut, const struct trace_item *item)
 		return 0;
 	if (number)
 		return set_code(&cut->codes[number - 1], item);
-	if (grow_array(&cut->codes, cut->n_codes, &cut->n_codes_allocated, sizeof(*cut->codes)) <
-		    0 ||
+	if (grow_one(&cut->codes, cut->n_codes, &cut->n_codes_allocated) < 0 ||
 	    key_map_put(&cut->codes_by_address, address, key, cut->n_codes + 1) < 0)
 		return -ENOMEM;
 	cut->codes[cut->n_codes] = (struct cut_code){ .process = item->stream_id };

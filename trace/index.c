@@ -37,8 +37,7 @@ int trace_index_reserve(struct trace_index *index)
 {
 	if (index->n_entries == TRACE_INDEX_MAX_ENTRIES)
 		return 0;
-	return grow_array(&index->entries, index->n_entries, &index->capacity,
-			  sizeof(*index->entries));
+	return grow_one(&index->entries, index->n_entries, &index->capacity);
 }
 
 int trace_index_copy(const struct trace_index *index, struct trace_index *ret_copy)

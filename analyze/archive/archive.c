@@ -193,8 +193,7 @@ static int take_name(struct archive_names *names, const char *name)
 			return 0;
 	}
 	char *copy = strdup(name);
-	if (!copy ||
-	    grow_array(&names->items, names->n, &names->n_allocated, sizeof(*names->items)) < 0) {
+	if (!copy || grow_one(&names->items, names->n, &names->n_allocated) < 0) {
 		free(copy);
 		return -ENOMEM;
 	}
@@ -220,8 +219,7 @@ static int find_holes(Elf *elf, struct image *image)
 		    header.sh_offset > image->n_bytes ||
 		    header.sh_size > image->n_bytes - header.sh_offset)
 			continue;
-		if (grow_array(&image->holes, image->n_holes, &image->n_allocated,
-			       sizeof(*image->holes)) < 0)
+		if (grow_one(&image->holes, image->n_holes, &image->n_allocated) < 0)
 			return -ENOMEM;
 		image->holes[image->n_holes++] =
 			(struct hole){ header.sh_offset, header.sh_offset + header.sh_size };

@@ -101,9 +101,7 @@ int64_t globals_row(struct globals *globals, struct object *object, uint64_t add
 
 	char *name = strdup(variable.name);
 	row = globals->first_row + (int64_t)globals->n;
-	if (!name ||
-	    grow_array(&globals->items, globals->n, &globals->n_allocated,
-		       sizeof(*globals->items)) < 0 ||
+	if (!name || grow_one(&globals->items, globals->n, &globals->n_allocated) < 0 ||
 	    key_map_put(&globals->rows, key, variable.address, (uint64_t)row) < 0) {
 		free(name);
 		globals->has_failed = true;

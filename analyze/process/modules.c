@@ -86,9 +86,8 @@ static void module_list_settle(struct module_list *list)
 /* Add a module. Returns it, valid until the next is added; NULL without memory. */
 static struct module *module_list_add(struct module_list *list, const struct module *module)
 {
-	if (grow_array(&list->items, list->n, &list->n_allocated, sizeof(*list->items)) < 0 ||
-	    grow_array(&list->max_ends, list->n, &list->n_max_ends_allocated,
-		       sizeof(*list->max_ends)) < 0)
+	if (grow_one(&list->items, list->n, &list->n_allocated) < 0 ||
+	    grow_one(&list->max_ends, list->n, &list->n_max_ends_allocated) < 0)
 		return NULL;
 
 	size_t at = array_n_until(list->items, list->n, start, module->start);
@@ -303,8 +302,7 @@ static struct module_list *list_of(struct modules *modules, struct task_process 
 {
 	if (!process || process->modules)
 		return process ? process->modules : NULL;
-	if (grow_array(&modules->lists, modules->n_lists, &modules->n_lists_allocated,
-		       sizeof(*modules->lists)) < 0)
+	if (grow_one(&modules->lists, modules->n_lists, &modules->n_lists_allocated) < 0)
 		return NULL;
 
 	struct module_list *list = module_list_create();
@@ -457,7 +455,7 @@ int modules_unload(struct modules *modules, const struct trace_module *record, i
 	}
 	if (list->has_inherited)
 		return 0;
-	if (grow_array(&list->ends, list->n_ends, &list->n_ends_allocated, sizeof(*list->ends)) < 0)
+	if (grow_one(&list->ends, list->n_ends, &list->n_ends_allocated) < 0)
 		return -ENOMEM;
 	list->ends[list->n_ends++] = (struct module_end){ record->start, time_ns };
 	return 0;

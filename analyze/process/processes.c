@@ -301,8 +301,7 @@ int tasks_end_thread(struct tasks *tasks, uint32_t number, int64_t time_ns)
 
 int tasks_add_name(struct tasks *tasks, struct task_thread *thread, int64_t time_ns, char *name)
 {
-	if (!name || grow_array(&tasks->names, tasks->n_names, &tasks->n_names_allocated,
-				sizeof(*tasks->names)) < 0) {
+	if (!name || grow_one(&tasks->names, tasks->n_names, &tasks->n_names_allocated) < 0) {
 		free(name);
 		return -ENOMEM;
 	}

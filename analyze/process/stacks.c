@@ -201,8 +201,7 @@ static int64_t intern_frame(struct stacks *stacks, struct object *object, uint64
 
 	if (row)
 		return row;
-	if (grow_array(&stacks->frames, stacks->n_frames, &stacks->n_frames_allocated,
-		       sizeof(*stacks->frames)) < 0)
+	if (grow_one(&stacks->frames, stacks->n_frames, &stacks->n_frames_allocated) < 0)
 		return -ENOMEM;
 	row = stacks->first_frame + (int64_t)stacks->n_frames;
 	if (key_map_put(&stacks->frame_rows, object->number, offset, (uint64_t)row) < 0)
@@ -225,8 +224,7 @@ static int64_t intern_stack(struct stacks *stacks, int64_t parent, int64_t frame
 
 	if (row)
 		return row;
-	if (grow_array(&stacks->stacks, stacks->n_stacks, &stacks->n_stacks_allocated,
-		       sizeof(*stacks->stacks)) < 0)
+	if (grow_one(&stacks->stacks, stacks->n_stacks, &stacks->n_stacks_allocated) < 0)
 		return -ENOMEM;
 	row = stacks->first_stack + (int64_t)stacks->n_stacks;
 	if (key_map_put(&stacks->stack_rows, (uint64_t)parent, key, (uint64_t)row) < 0)
@@ -245,8 +243,7 @@ static struct stack_thread *thread_of(struct stacks *stacks, uint32_t thread)
 	if (thread == 0 || thread >= TASKS_UNSEEN)
 		return NULL;
 	while (stacks->n_threads < thread) {
-		if (grow_array(&stacks->threads, stacks->n_threads, &stacks->n_threads_allocated,
-			       sizeof(*stacks->threads)) < 0)
+		if (grow_one(&stacks->threads, stacks->n_threads, &stacks->n_threads_allocated) < 0)
 			return NULL;
 		stacks->threads[stacks->n_threads++] = (struct stack_thread){ 0 };
 	}
@@ -259,8 +256,7 @@ static int reach(struct stack_thread *thread, uint32_t id)
 	if (id >= STACKS_MAX_NODES)
 		return -EBADMSG;
 	while (thread->n <= id) {
-		int r = grow_array(&thread->nodes, thread->n, &thread->n_allocated,
-				   sizeof(*thread->nodes));
+		int r = grow_one(&thread->nodes, thread->n, &thread->n_allocated);
 		if (r < 0)
 			return r;
 		thread->nodes[thread->n++] = (struct stack_node){ 0 };
@@ -614,9 +610,7 @@ static int read_old(const struct stacks *stacks, sqlite3 *db, struct old_frames 
 			},
 		};
 
-		r = frame.frame.object ? grow_array(&old->items, old->n, &old->n_allocated,
-						    sizeof(*old->items))
-				       : -ENOMEM;
+		r = frame.frame.object ? grow_one(&old->items, old->n, &old->n_allocated) : -ENOMEM;
 		if (r == 0)
 			old->items[old->n++] = frame;
 	}

@@ -52,8 +52,7 @@ static int inherit_name(struct tasks *tasks, struct task_thread *thread,
 {
 	if (!parent)
 		return 0;
-	if (grow_array(&tasks->names, tasks->n_names, &tasks->n_names_allocated,
-		       sizeof(*tasks->names)) < 0)
+	if (grow_one(&tasks->names, tasks->n_names, &tasks->n_names_allocated) < 0)
 		return -ENOMEM;
 	tasks->names[tasks->n_names] = (struct task_name){
 		.thread = thread,

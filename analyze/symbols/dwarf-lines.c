@@ -42,8 +42,7 @@ static int die_ranges_add(struct die_ranges *ranges, Dwarf_Die *die, size_t owne
 	while ((offset = dwarf_ranges(die, offset, &base, &low, &high)) > 0) {
 		if (low >= high)
 			continue;
-		if (grow_array(&ranges->items, ranges->n, &ranges->n_allocated,
-			       sizeof(*ranges->items)) < 0)
+		if (grow_one(&ranges->items, ranges->n, &ranges->n_allocated) < 0)
 			return -ENOMEM;
 		ranges->items[ranges->n++] =
 			(struct die_range){ .low = low, .high = high, .owner = owner };
@@ -158,8 +157,7 @@ static int add_function(struct unit_functions *functions, Dwarf_Die *die, size_t
 	int r = die_ranges_add(&functions->ranges, die, index);
 	if (r < 0 || functions->ranges.n == n_ranges)
 		return r;
-	r = grow_array(&functions->functions, index, &functions->n_functions_allocated,
-		       sizeof(*functions->functions));
+	r = grow_one(&functions->functions, index, &functions->n_functions_allocated);
 	if (r < 0)
 		return r;
 	functions->functions[functions->n_functions++] = (struct function){
@@ -513,8 +511,7 @@ static int add_units(struct lines *lines, Dwarf *dwarf)
 		    dwarf_tag(&die) != DW_TAG_skeleton_unit)
 			continue;
 		if (die_ranges_add(&lines->ranges, &die, lines->n_units) < 0 ||
-		    grow_array(&lines->units, lines->n_units, &lines->n_units_allocated,
-			       sizeof(*lines->units)) < 0)
+		    grow_one(&lines->units, lines->n_units, &lines->n_units_allocated) < 0)
 			return -ENOMEM;
 		lines->units[lines->n_units++] = (struct unit){
 			.die = die,
@@ -571,8 +568,7 @@ static const char *whole_name(struct unit *unit, const char *name)
 		if (unit->names[i].name == name)
 			return unit->names[i].path;
 	}
-	if (grow_array(&unit->names, unit->n_names, &unit->n_names_allocated,
-		       sizeof(*unit->names)) < 0 ||
+	if (grow_one(&unit->names, unit->n_names, &unit->n_names_allocated) < 0 ||
 	    asprintf(&path, "%s/%s", folder, name) < 0)
 		return name;
 	unit->names[unit->n_names++] = (struct whole_name){ name, path };

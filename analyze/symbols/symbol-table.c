@@ -133,8 +133,7 @@ static int settle(struct object *object, struct candidates *candidates, struct s
 static int add(struct candidates *candidates, const GElf_Sym *symbol, uint64_t address,
 	       const char *name)
 {
-	if (grow_array(&candidates->items, candidates->n, &candidates->n_allocated,
-		       sizeof(*candidates->items)) < 0)
+	if (grow_one(&candidates->items, candidates->n, &candidates->n_allocated) < 0)
 		return -ENOMEM;
 	candidates->items[candidates->n++] = (struct candidate){
 		.entry = { .address = address,
@@ -172,8 +171,7 @@ static int add_section(struct symbol_table *table, const char *name, uint64_t ad
 {
 	char *label = NULL;
 
-	if (grow_array(&table->sections, table->n_sections, &table->n_sections_allocated,
-		       sizeof(*table->sections)) < 0 ||
+	if (grow_one(&table->sections, table->n_sections, &table->n_sections_allocated) < 0 ||
 	    asprintf(&label, "[%s]", name) < 0)
 		return -ENOMEM;
 	table->sections[table->n_sections++] = (struct symbol_section){ label, address, size };

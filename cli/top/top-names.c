@@ -79,8 +79,7 @@ static void add_part(struct top_names *names, const struct part *found, const ch
 	if (known && known->end == found->end && known->offset == found->offset &&
 	    strcmp(known->path, path) == 0)
 		return;
-	if (grow_array(&names->parts, names->n_parts, &names->parts_allocated,
-		       sizeof(*names->parts)) < 0)
+	if (grow_one(&names->parts, names->n_parts, &names->parts_allocated) < 0)
 		return;
 	part.path = strdup(path);
 	if (part.path)

@@ -41,8 +41,7 @@ static uint64_t hash_of(const char *text, uint64_t hash)
 
 static int add_source(struct paths *paths, const char *source)
 {
-	int r = grow_array(&paths->sources, paths->n_sources, &paths->n_sources_allocated,
-			   sizeof(*paths->sources));
+	int r = grow_one(&paths->sources, paths->n_sources, &paths->n_sources_allocated);
 	if (r < 0)
 		return r;
 	paths->sources[paths->n_sources] = strdup(source);
@@ -51,8 +50,7 @@ static int add_source(struct paths *paths, const char *source)
 
 static int add_function(struct paths *paths, const char *name, const char *module)
 {
-	int r = grow_array(&paths->functions, paths->n_functions, &paths->n_functions_allocated,
-			   sizeof(*paths->functions));
+	int r = grow_one(&paths->functions, paths->n_functions, &paths->n_functions_allocated);
 	if (r < 0)
 		return r;
 
@@ -75,7 +73,7 @@ static int find_function(struct paths *paths, struct names *names, const char *n
 			return 0;
 	}
 	size_t number = paths->n_functions;
-	int r = grow_array(&names->next, number, &names->n_allocated, sizeof(*names->next));
+	int r = grow_one(&names->next, number, &names->n_allocated);
 	if (r == 0)
 		r = add_function(paths, name, module);
 	if (r == 0)
@@ -109,8 +107,7 @@ static int find_source(struct paths *paths, struct names *names, const char *sou
 
 static int add_called(struct paths *paths, const struct path_step *step)
 {
-	int r = grow_array(&paths->called, paths->n_called, &paths->n_called_allocated,
-			   sizeof(*paths->called));
+	int r = grow_one(&paths->called, paths->n_called, &paths->n_called_allocated);
 
 	if (r == 0)
 		paths->called[paths->n_called++] = *step;
@@ -191,7 +188,7 @@ static int read_frames(struct paths *paths, sqlite3 *db)
 {
 	auto_names struct names names = { 0 };
 	auto_statement sqlite3_stmt *stmt = NULL;
-	int r = grow_array(&names.next, 0, &names.n_allocated, sizeof(*names.next));
+	int r = grow_one(&names.next, 0, &names.n_allocated);
 
 	if (r == 0)
 		r = add_function(paths, "", "");

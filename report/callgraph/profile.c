@@ -153,8 +153,7 @@ static struct profile_edge *edge_at(struct profile *profile, uint32_t caller, ui
 
 	if (number)
 		return &profile->edges[number - 1];
-	if (grow_array(&profile->edges, profile->n_edges, &profile->n_edges_allocated,
-		       sizeof(*profile->edges)) < 0 ||
+	if (grow_one(&profile->edges, profile->n_edges, &profile->n_edges_allocated) < 0 ||
 	    key_map_put(&profile->edge_of, caller, callee, profile->n_edges + 1) < 0)
 		return NULL;
 	profile->edges[profile->n_edges] =
@@ -174,8 +173,7 @@ static int add_place(struct profile *profile, const struct path_step *step, uint
 		profile->places[number - 1].value += value;
 		return 0;
 	}
-	if (grow_array(&profile->places, profile->n_places, &profile->n_places_allocated,
-		       sizeof(*profile->places)) < 0 ||
+	if (grow_one(&profile->places, profile->n_places, &profile->n_places_allocated) < 0 ||
 	    key_map_put(&profile->place_of, a, b, profile->n_places + 1) < 0)
 		return -ENOMEM;
 	profile->places[profile->n_places++] =

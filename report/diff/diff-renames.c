@@ -116,8 +116,7 @@ static int count_alike(struct renames *renames, uint32_t after, uint32_t before)
 		renames->candidates[number - 1].n_alike++;
 		return 0;
 	}
-	int r = grow_array(&renames->candidates, renames->n, &renames->n_allocated,
-			   sizeof(*renames->candidates));
+	int r = grow_one(&renames->candidates, renames->n, &renames->n_allocated);
 	if (r < 0)
 		return r;
 	renames->candidates[renames->n++] = (struct candidate){ after, before, 1 };

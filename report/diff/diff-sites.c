@@ -116,7 +116,7 @@ static uint32_t function_of(struct diff_sites *sites, const struct reading *read
 
 static struct diff_site *add_site(struct diff_sites *sites, struct key key)
 {
-	if (grow_array(&sites->items, sites->n, &sites->n_allocated, sizeof(*sites->items)) < 0 ||
+	if (grow_one(&sites->items, sites->n, &sites->n_allocated) < 0 ||
 	    key_map_put(&sites->numbers, key.a, key.b, sites->n + 1) < 0)
 		return NULL;
 	sites->items[sites->n] =

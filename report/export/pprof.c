@@ -170,8 +170,7 @@ static int64_t string(struct pprof *pprof, const char *text)
 	if (pprof->n_strings && *text == '\0')
 		return 0;
 	char *copy = utf8_copy(text); /* proto3 refuses anything else */
-	if (!copy || grow_array(&pprof->strings, pprof->n_strings, &pprof->n_strings_allocated,
-				sizeof(*pprof->strings)) < 0) {
+	if (!copy || grow_one(&pprof->strings, pprof->n_strings, &pprof->n_strings_allocated) < 0) {
 		free(copy);
 		pprof->error = -ENOMEM;
 		return 0;

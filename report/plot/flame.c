@@ -50,7 +50,7 @@ static uint32_t child_of(struct tree *tree, uint32_t parent, const struct path_s
 
 	if (number)
 		return (uint32_t)number;
-	if (grow_array(&tree->nodes, tree->n, &tree->n_allocated, sizeof(*tree->nodes)) < 0 ||
+	if (grow_one(&tree->nodes, tree->n, &tree->n_allocated) < 0 ||
 	    key_map_put(&tree->number_of, parent, step->function, tree->n) < 0)
 		return 0;
 	tree->nodes[tree->n] = (struct node){
@@ -96,7 +96,7 @@ static int read_tree(struct plot *plot, struct tree *tree)
 	int code = SQLITE_DONE;
 
 	if (r == 0)
-		r = grow_array(&tree->nodes, 0, &tree->n_allocated, sizeof(*tree->nodes));
+		r = grow_one(&tree->nodes, 0, &tree->n_allocated);
 	if (r < 0)
 		return r;
 	tree->nodes[tree->n++] = (struct node){ 0 };

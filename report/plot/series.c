@@ -68,7 +68,7 @@ static struct series_box *box_of(struct series *series, size_t *n_allocated, sql
 
 	if (last && strcmp(last->program, program) == 0 && strcmp(last->mode, mode) == 0)
 		return last;
-	if (grow_array(&series->boxes, series->n, n_allocated, sizeof(*series->boxes)) < 0)
+	if (grow_one(&series->boxes, series->n, n_allocated) < 0)
 		return NULL;
 	struct series_box *box = &series->boxes[series->n++];
 	*box = (struct series_box){ .program = strdup(program), .mode = strdup(mode) };
@@ -83,7 +83,7 @@ static int add_value(struct series_box *box, sqlite3_stmt *stmt)
 		box->n_failed++;
 		return 0;
 	}
-	if (grow_array(&box->values, box->n, &box->n_allocated, sizeof(*box->values)) < 0)
+	if (grow_one(&box->values, box->n, &box->n_allocated) < 0)
 		return -ENOMEM;
 	box->values[box->n++] = sqlite3_column_double(stmt, COLUMN_VALUE);
 	return 0;

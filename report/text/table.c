@@ -162,7 +162,7 @@ static int cells_add(struct cells *cells, char *text)
 {
 	if (!text)
 		return -ENOMEM;
-	if (grow_array(&cells->texts, cells->n, &cells->capacity, sizeof(*cells->texts)) < 0) {
+	if (grow_one(&cells->texts, cells->n, &cells->capacity) < 0) {
 		free(text);
 		return -ENOMEM;
 	}

@@ -52,8 +52,7 @@ void heap_walk_say(struct heap_walk *walk, const char *format, ...)
 
 int heap_walk_add(struct heap_walk *walk, uint64_t address, uint64_t size)
 {
-	if (grow_array(&walk->blocks, walk->n_blocks, &walk->n_blocks_allocated,
-		       sizeof(*walk->blocks)) < 0)
+	if (grow_one(&walk->blocks, walk->n_blocks, &walk->n_blocks_allocated) < 0)
 		return -ENOMEM;
 	walk->blocks[walk->n_blocks++] = (struct heap_block){ address, size };
 	walk->n_block_bytes += size;

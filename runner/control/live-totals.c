@@ -597,8 +597,7 @@ void live_totals_node(struct live_totals *totals, uint32_t thread_id, const stru
 /* A queue of ends that are kept; without memory the next look finds them. */
 static void keep_end(struct live_totals *totals, uint64_t key, uint64_t ticks)
 {
-	if (grow_array(&totals->ends, totals->n_ends, &totals->ends_allocated,
-		       sizeof(*totals->ends)) == 0)
+	if (grow_one(&totals->ends, totals->n_ends, &totals->ends_allocated) == 0)
 		totals->ends[totals->n_ends++] = (struct end){ key, ticks };
 }
 
@@ -788,8 +787,7 @@ void live_totals_event(struct live_totals *totals, uint32_t thread_id,
 
 void live_totals_forget(struct live_totals *totals, uint32_t process_id)
 {
-	if (grow_array(&totals->ended, totals->n_ended, &totals->ended_allocated,
-		       sizeof(*totals->ended)) == 0)
+	if (grow_one(&totals->ended, totals->n_ended, &totals->ended_allocated) == 0)
 		totals->ended[totals->n_ended++] = process_id;
 }
 

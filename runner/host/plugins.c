@@ -334,8 +334,7 @@ static int take_line(struct plugins *plugins, const char *path, const char *line
 		return 1;
 	if (line[0] == '!')
 		return refuse(plugins, "--load %s: %s", path, line + 1);
-	if (grow_array(&plugins->components, plugins->n, &plugins->n_allocated,
-		       sizeof(*plugins->components)) < 0)
+	if (grow_one(&plugins->components, plugins->n, &plugins->n_allocated) < 0)
 		return -ENOMEM;
 	struct component component = { .line = strdup(line) };
 	if (!component.line)

@@ -91,8 +91,7 @@ void images_finish(struct images *images)
 
 void image_add_thread(struct image *image, const struct image_thread *thread)
 {
-	if (grow_array(&image->threads, image->n_threads, &image->threads_allocated,
-		       sizeof(*image->threads)) < 0)
+	if (grow_one(&image->threads, image->n_threads, &image->threads_allocated) < 0)
 		return;
 	image->threads[image->n_threads++] = *thread;
 }

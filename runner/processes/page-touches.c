@@ -153,8 +153,7 @@ static int add_area(struct reading *reading)
 	    mapping->bits & (TRACE_TOUCH_FILE | TRACE_TOUCH_TOOL) ||
 	    (touches->n_areas > 0 && touches->areas[touches->n_areas - 1].end > mapping->map.start))
 		return 0;
-	if (grow_array(&touches->areas, touches->n_areas, &touches->n_areas_allocated,
-		       sizeof(*touches->areas)) < 0)
+	if (grow_one(&touches->areas, touches->n_areas, &touches->n_areas_allocated) < 0)
 		return -ENOMEM;
 	touches->areas[touches->n_areas++] = (struct page_area){
 		.start = mapping->map.start,

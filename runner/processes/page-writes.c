@@ -106,8 +106,7 @@ static int keep_span(struct asking *asking, uint64_t start, uint64_t end)
 		last->end = end;
 		return 0;
 	}
-	if (grow_array(&asking->spans, asking->n_spans, &asking->n_spans_allocated,
-		       sizeof(*asking->spans)) < 0)
+	if (grow_one(&asking->spans, asking->n_spans, &asking->n_spans_allocated) < 0)
 		return -ENOMEM;
 	asking->spans[asking->n_spans++] = (struct page_span){ start, end };
 	return 0;

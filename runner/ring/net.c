@@ -41,8 +41,7 @@ static int add_place(struct event_net *net, const struct net_event *event)
 	if (net->n_places >= NET_MAX_PLACES)
 		r = forget_old(net, net->safe_ticks);
 	if (r == 0)
-		r = grow_array(&net->places, net->n_places, &net->n_places_allocated,
-			       sizeof(*net->places));
+		r = grow_one(&net->places, net->n_places, &net->n_places_allocated);
 	if (r == 0)
 		r = key_map_put(&net->by_address, event->event.address, event->process,
 				net->n_places + 1);
@@ -92,8 +91,7 @@ static int take_other(struct event_net *net, const struct net_event *event)
 {
 	if (net->n_others >= NET_MAX_PLACES)
 		return -ENOBUFS;
-	if (grow_array(&net->others, net->n_others, &net->n_others_allocated,
-		       sizeof(*net->others)) < 0)
+	if (grow_one(&net->others, net->n_others, &net->n_others_allocated) < 0)
 		return -ENOMEM;
 	net->others[net->n_others++] = *event;
 	return 0;
@@ -142,8 +140,7 @@ void net_take(struct event_net *net, uint64_t process, uint32_t thread_id,
 	}
 	if (net->n_waiting >= NET_MAX_WAITING)
 		net_hurry(net);
-	if (grow_array(&net->waiting, net->n_waiting, &net->n_waiting_allocated,
-		       sizeof(*net->waiting)) < 0)
+	if (grow_one(&net->waiting, net->n_waiting, &net->n_waiting_allocated) < 0)
 		net->n_lost++;
 	else
 		net->waiting[net->n_waiting++] =

@@ -51,8 +51,7 @@ static int node_at(struct flame *flame, uint32_t parent, uint32_t function, uint
 		*ret_index = (uint32_t)(number - 1);
 		return 0;
 	}
-	if (grow_array(&flame->nodes, flame->n_nodes, &flame->n_allocated, sizeof(*flame->nodes)) <
-		    0 ||
+	if (grow_one(&flame->nodes, flame->n_nodes, &flame->n_allocated) < 0 ||
 	    key_map_put(&flame->node_of, parent, function, flame->n_nodes + 1) < 0)
 		return -ENOMEM;
 	*ret_index = (uint32_t)flame->n_nodes;

@@ -30,8 +30,7 @@ static struct object_thread *thread_at(struct object_tally *tally, int64_t id)
 
 	if (number)
 		return &tally->threads[number - 1];
-	if (grow_array(&tally->threads, tally->n_threads, &tally->n_threads_allocated,
-		       sizeof(*tally->threads)) < 0 ||
+	if (grow_one(&tally->threads, tally->n_threads, &tally->n_threads_allocated) < 0 ||
 	    key_map_put(&tally->thread_of, (uint64_t)id, 0, tally->n_threads + 1) < 0)
 		return NULL;
 	tally->threads[tally->n_threads] = (struct object_thread){ .id = id };
@@ -46,8 +45,8 @@ static struct object_instruction *instruction_at(struct object_tally *tally, int
 
 	if (number)
 		return &tally->instructions[number - 1];
-	if (grow_array(&tally->instructions, tally->n_instructions,
-		       &tally->n_instructions_allocated, sizeof(*tally->instructions)) < 0 ||
+	if (grow_one(&tally->instructions, tally->n_instructions,
+		     &tally->n_instructions_allocated) < 0 ||
 	    key_map_put(&tally->instruction_of, (uint64_t)frame, key, tally->n_instructions + 1) <
 		    0)
 		return NULL;

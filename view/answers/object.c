@@ -151,8 +151,7 @@ static int read_levels(struct reading *reading)
 	while (r == 0 && (r = statement_step(row)) == 1) {
 		const char *name = statement_string_or_null(row, 1);
 		struct level level = { sqlite3_column_int64(row, 0), NULL };
-		if (grow_array(&reading->levels, reading->n_levels, &n_allocated,
-			       sizeof(*reading->levels)) < 0 ||
+		if (grow_one(&reading->levels, reading->n_levels, &n_allocated) < 0 ||
 		    (name && !(level.name = strdup(name))))
 			return -ENOMEM;
 		reading->levels[reading->n_levels++] = level;
@@ -238,8 +237,7 @@ static bool has_lived(const struct reading *reading, const struct object_block *
 
 static int add_address(struct reading *reading, const struct object_block *block)
 {
-	int r = grow_array(&reading->addresses, reading->n_blocks, &reading->n_blocks_allocated,
-			   sizeof(*reading->addresses));
+	int r = grow_one(&reading->addresses, reading->n_blocks, &reading->n_blocks_allocated);
 
 	if (r == 0)
 		r = add_member(&reading->members, block->id);
@@ -263,8 +261,7 @@ static int meet_block(struct reading *reading, const struct object_block *block)
 	tally->to_ns = is_first || tally->to_ns < to_ns ? to_ns : tally->to_ns;
 	if (reading->n_lived++ >= MAX_KEPT)
 		return 0;
-	r = grow_array(&reading->lived, reading->n_lived - 1, &reading->n_lived_allocated,
-		       sizeof(*reading->lived));
+	r = grow_one(&reading->lived, reading->n_lived - 1, &reading->n_lived_allocated);
 	if (r == 0)
 		reading->lived[reading->n_lived - 1] = *block;
 	return r;
