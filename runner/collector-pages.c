@@ -46,11 +46,11 @@ static void write_parts(struct collector *collector, const struct page_state *st
 
 	do {
 		struct trace_string runs =
-			trace_next_part(state->runs, state->n_run_bytes, &run_at);
+			trace_next_part(state->runs.bytes, state->runs.n_bytes, &run_at);
 		struct trace_string maps =
 			trace_next_part(state->maps, state->n_map_bytes, &map_at);
 
-		record.is_last = run_at == state->n_run_bytes && map_at == state->n_map_bytes;
+		record.is_last = run_at == state->runs.n_bytes && map_at == state->n_map_bytes;
 		trace_writer_add(collector->writer, &record, runs, maps);
 	} while (!record.is_last);
 }

@@ -142,9 +142,9 @@ static void write_touches(struct collector *collector, struct trace_touches *rec
 
 	do {
 		struct trace_string runs =
-			trace_next_part(touches->runs, touches->n_run_bytes, &at);
+			trace_next_part(touches->runs.bytes, touches->runs.n_bytes, &at);
 
-		record->is_last = at == touches->n_run_bytes;
+		record->is_last = at == touches->runs.n_bytes;
 		trace_writer_add(collector->writer, record, runs);
 	} while (!record->is_last);
 }
@@ -155,9 +155,10 @@ static void write_writes(struct collector *collector, struct trace_writes *recor
 	size_t at = 0;
 
 	do {
-		struct trace_string runs = trace_next_part(look->runs, look->n_run_bytes, &at);
+		struct trace_string runs =
+			trace_next_part(look->runs.bytes, look->runs.n_bytes, &at);
 
-		record->is_last = at == look->n_run_bytes;
+		record->is_last = at == look->runs.n_bytes;
 		trace_writer_add(collector->writer, record, runs);
 	} while (!record->is_last);
 }
@@ -286,7 +287,7 @@ static void write_written(struct collector *collector, const struct image *image
 	record->written_bytes = written->look.written_bytes;
 	record->process_id = image->id;
 	record->number = number;
-	if (record->begin_ticks && written->look.n_run_bytes > 0)
+	if (record->begin_ticks && written->look.runs.n_bytes > 0)
 		write_writes(collector, record, &written->look);
 	page_writes_look_finish(&written->look);
 }
@@ -432,7 +433,7 @@ static void end_interval(struct collector *collector, struct image *image, bool 
 	if (err == 0 && !is_end && !own->is_refused)
 		err = begin_interval(collector, image);
 	record.own_ns = own_time() - begin_ns - written.record.own_ns;
-	if (touches.n_run_bytes > 0 && !own->is_refused && (err == 0 || err == -ESRCH)) {
+	if (touches.runs.n_bytes > 0 && !own->is_refused && (err == 0 || err == -ESRCH)) {
 		record.resident_bytes = touches.resident_bytes;
 		record.touched_bytes = touches.touched_bytes;
 		record.program_ns = touches.small_bytes / record.page_bytes * shared->mark_ns;

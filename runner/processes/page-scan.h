@@ -6,6 +6,7 @@
  */
 #include <linux/types.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/ioctl.h>
 
 struct page_scan_region {
@@ -59,6 +60,19 @@ typedef int (*page_scan_take)(void *user, struct page_scan *request,
  * returned. Any thread.
  */
 int page_scan_range(int table, struct page_scan *request, page_scan_take take, void *user);
+
+/*
+ * What a look has found, in order of address, as varints (trace/varint.h): how many pages behind
+ * the last run a run begins, and so on. All zero is empty.
+ */
+struct page_runs {
+	uint8_t *bytes;
+	size_t n_bytes;
+	size_t n_allocated;
+};
+
+/* Add n numbers. Returns 0, -ENOMEM, or -E2BIG: there are 64 MiB. */
+int page_runs_put(struct page_runs *runs, const uint64_t *numbers, size_t n);
 
 /* Which mapping lies at an address. */
 struct map_query {

@@ -9,15 +9,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "common/array.h"
 #include "common/cleanup.h"
 #include "common/io.h"
 #include "runner/processes/image-proc.h"
 #include "runner/processes/page-scan.h"
-#include "trace/varint.h"
 
 #define MAX_STATUS_BYTES 8192u
-#define MAX_BYTES	 (64u << 20) /* of runs, and of maps */
+#define MAX_BYTES	 (64u << 20) /* of maps */
 #define N_ENTRIES	 4096u /* of /proc/PID/pagemap at once */
 #define MAX_CLOSED_BYTES (UINT64_C(1) << 30)
 #define N_NODE_PAGES	 512u /* whose nodes are asked for at once */
@@ -58,7 +56,7 @@ struct look {
 
 void page_state_finish(struct page_state *state)
 {
-	free(state->runs);
+	free(state->runs.bytes);
 	free(state->maps);
 	*state = (struct page_state){ 0 };
 }
@@ -69,22 +67,10 @@ void page_state_finish(struct page_state *state)
 static int put_run_of_node(struct look *look, uint64_t first, uint64_t n, unsigned bits,
 			   unsigned node)
 {
-	struct page_state *state = look->state;
-	uint8_t *at;
+	const uint64_t numbers[] = { first - look->end, n << TRACE_PAGE_BITS | bits, node };
 
-	if (state->n_run_bytes > MAX_BYTES)
-		return -E2BIG;
-	if (grow_array_by(&state->runs, state->n_run_bytes, 3 * TRACE_VARINT_MAX_BYTES,
-			  &state->n_runs_allocated, 1) < 0)
-		return -ENOMEM;
-	at = state->runs + state->n_run_bytes;
-	at = trace_varint_put_slow(at, first - look->end);
-	at = trace_varint_put_slow(at, n << TRACE_PAGE_BITS | bits);
-	if (state->record.has_nodes)
-		at = trace_varint_put_slow(at, node);
-	state->n_run_bytes = (size_t)(at - state->runs);
 	look->end = first + n;
-	return 0;
+	return page_runs_put(&look->state->runs, numbers, look->state->record.has_nodes ? 3 : 2);
 }
 
 /* Of n pages, at most N_NODE_PAGES: < 0 where there is none, or the kernel refuses. */

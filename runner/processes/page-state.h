@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "runner/processes/page-scan.h"
 #include "schemas/trace-format.h"
 
 #define PAGE_STATE_MAX_SHARED (UINT64_C(1) << 16)
@@ -22,9 +23,7 @@
 /* All zero is an empty one. */
 struct page_state {
 	struct trace_pages record; /* what /proc/PID/status says, page_bytes and way */
-	uint8_t *runs; /* as struct trace_pages has them, all parts */
-	size_t n_run_bytes;
-	size_t n_runs_allocated;
+	struct page_runs runs; /* as struct trace_pages has them, all parts */
 	char *maps;
 	size_t n_map_bytes;
 	uint64_t resident_bytes; /* of all runs, but for pages of zeros */

@@ -17,9 +17,7 @@
 #include "runner/processes/page-budget.h"
 #include "runner/processes/process-sampler.h"
 #include "schemas/trace-format.h"
-#include "trace/varint.h"
 
-#define MAX_BYTES	  (64u << 20) /* of runs: 65,530 mappings need less than 2 MiB */
 #define N_PAGES		  2048u /* to measure on */
 #define MAX_MARK_NS	  UINT64_C(10000) /* more is the machine's load */
 #define N_MEASUREMENTS	  3
@@ -71,7 +69,7 @@ struct reading {
 
 void page_touches_finish(struct page_touches *touches)
 {
-	free(touches->runs);
+	free(touches->runs.bytes);
 	free(touches->areas);
 	*touches = (struct page_touches){ 0 };
 }
@@ -94,21 +92,15 @@ static size_t nodes_of(struct node_lines *lines, uint64_t start, struct run_node
 
 static int put_nodes(struct reading *reading)
 {
-	struct page_touches *touches = reading->touches;
 	struct run_node_bytes nodes[RUN_MAX_NODES];
 	size_t n = nodes_of(&reading->nodes, reading->mapping.map.start, nodes);
-	uint8_t *at;
+	uint64_t numbers[1 + 2 * RUN_MAX_NODES] = { n };
 
-	if (grow_array_by(&touches->runs, touches->n_run_bytes,
-			  (1 + 2 * n) * TRACE_VARINT_MAX_BYTES, &touches->n_runs_allocated, 1) < 0)
-		return -ENOMEM;
-	at = trace_varint_put_slow(touches->runs + touches->n_run_bytes, n);
 	for (size_t i = 0; i < n; i++) {
-		at = trace_varint_put_slow(at, nodes[i].node);
-		at = trace_varint_put_slow(at, nodes[i].bytes / reading->page_bytes);
+		numbers[1 + 2 * i] = nodes[i].node;
+		numbers[2 + 2 * i] = nodes[i].bytes / reading->page_bytes;
 	}
-	touches->n_run_bytes = (size_t)(at - touches->runs);
-	return 0;
+	return page_runs_put(&reading->touches->runs, numbers, 1 + 2 * n);
 }
 
 static int put_run(struct reading *reading)
@@ -118,22 +110,16 @@ static int put_run(struct reading *reading)
 	uint64_t first = mapping->map.start / reading->page_bytes;
 	uint64_t n = mapping->map.end / reading->page_bytes - first;
 	uint64_t resident = mapping->resident_kib + mapping->unknown_kib;
-	uint8_t *at;
+	const uint64_t numbers[] = { first - reading->end, n << TRACE_TOUCH_BITS | mapping->bits,
+				     resident * 1024 / reading->page_bytes,
+				     mapping->touched_kib * 1024 / reading->page_bytes };
 
 	/* It grew downwards while the one before it was read: once is enough. */
 	if (first < reading->end)
 		return 0;
-	if (touches->n_run_bytes > MAX_BYTES)
-		return -E2BIG;
-	if (grow_array_by(&touches->runs, touches->n_run_bytes, 4 * TRACE_VARINT_MAX_BYTES,
-			  &touches->n_runs_allocated, 1) < 0)
-		return -ENOMEM;
-	at = touches->runs + touches->n_run_bytes;
-	at = trace_varint_put_slow(at, first - reading->end);
-	at = trace_varint_put_slow(at, n << TRACE_TOUCH_BITS | mapping->bits);
-	at = trace_varint_put_slow(at, resident * 1024 / reading->page_bytes);
-	at = trace_varint_put_slow(at, mapping->touched_kib * 1024 / reading->page_bytes);
-	touches->n_run_bytes = (size_t)(at - touches->runs);
+	int err = page_runs_put(&touches->runs, numbers, 4);
+	if (err < 0)
+		return err;
 	reading->end = first + n;
 	touches->resident_bytes += resident * 1024;
 	touches->touched_bytes += mapping->touched_kib * 1024;
@@ -286,7 +272,7 @@ int page_touches_read(pid_t pid, bool with_nodes, struct page_touches *ret_touch
 		fclose(reading.nodes.file);
 	free(reading.nodes.line);
 	/* One that ends has no memory any more. */
-	return err == 0 && ret_touches->n_run_bytes == 0 ? -ESRCH : err;
+	return err == 0 && ret_touches->runs.n_bytes == 0 ? -ESRCH : err;
 }
 
 /*

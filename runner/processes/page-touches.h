@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "runner/processes/page-scan.h"
+
 /* An anonymous private mapping that may be written. */
 struct page_area {
 	uint64_t start;
@@ -20,9 +22,7 @@ struct page_area {
 
 /* All zero is an empty one. */
 struct page_touches {
-	uint8_t *runs; /* as struct trace_touches has them, all parts */
-	size_t n_run_bytes;
-	size_t n_runs_allocated;
+	struct page_runs runs; /* as struct trace_touches has them, all parts */
 	uint64_t resident_bytes;
 	uint64_t touched_bytes;
 	uint64_t small_bytes; /* of touched_bytes, not in huge pages: each page has cost a mark */

@@ -19,13 +19,11 @@
 #include "runner/processes/page-budget.h"
 #include "runner/processes/page-scan.h"
 #include "schemas/trace-format.h"
-#include "trace/varint.h"
 
 /* linux/userfaultfd.h of 6.7; Debian 12's is older. */
 #define USER_MODE_ONLY 1
 #define FEATURES       (UINT64_C(1) << 13 | UINT64_C(1) << 15) /* WP_UNPOPULATED, WP_ASYNC */
 
-#define MAX_RUN_BYTES (64u << 20)
 /* What is watched merges with no new neighbour until it is watched, too: stay off the limit. */
 #define MAX_AREAS    16384u
 #define N_PAGES	     2048u /* to measure on */
@@ -55,24 +53,14 @@ struct asking {
 
 static int write_run(struct asking *asking)
 {
-	struct page_writes_look *look = asking->look;
 	uint64_t first = asking->run.start / asking->page_bytes;
 	uint64_t n = asking->run.end / asking->page_bytes - first;
-	uint8_t *at;
+	const uint64_t numbers[] = { first - asking->end, n << TRACE_WRITE_BITS | asking->bits };
 
 	if (n == 0)
 		return 0;
-	if (look->n_run_bytes > MAX_RUN_BYTES)
-		return -E2BIG;
-	if (grow_array_by(&look->runs, look->n_run_bytes, 2 * TRACE_VARINT_MAX_BYTES,
-			  &look->n_runs_allocated, 1) < 0)
-		return -ENOMEM;
-	at = look->runs + look->n_run_bytes;
-	at = trace_varint_put_slow(at, first - asking->end);
-	at = trace_varint_put_slow(at, n << TRACE_WRITE_BITS | asking->bits);
-	look->n_run_bytes = (size_t)(at - look->runs);
 	asking->end = first + n;
-	return 0;
+	return page_runs_put(&asking->look->runs, numbers, 2);
 }
 
 static int add_run(struct asking *asking, uint64_t start, uint64_t end, unsigned bits)
@@ -385,7 +373,7 @@ int page_writes_look(struct page_writes *writes, pid_t pid, const struct page_to
 
 void page_writes_look_finish(struct page_writes_look *look)
 {
-	free(look->runs);
+	free(look->runs.bytes);
 	*look = (struct page_writes_look){ 0 };
 }
 

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "runner/processes/page-scan.h"
 #include "runner/processes/page-touches.h"
 
 /* Addresses from start up to end. */
@@ -30,9 +31,7 @@ struct page_writes {
 
 /* What a look has found. All zero is an empty one. */
 struct page_writes_look {
-	uint8_t *runs; /* as struct trace_writes has them, all parts */
-	size_t n_run_bytes;
-	size_t n_runs_allocated;
+	struct page_runs runs; /* as struct trace_writes has them, all parts */
 	uint64_t known_bytes;
 	uint64_t written_bytes; /* of known_bytes */
 	uint64_t new_bytes; /* resident pages that are protected from now on */

@@ -134,9 +134,9 @@ static void stop(void)
 static unsigned bits_of(const struct page_state *state, const uint8_t *address)
 {
 	uint64_t wanted = (uintptr_t)address / page_bytes, end = 0, gap = 0, run = 0;
-	const uint8_t *at = state->runs;
+	const uint8_t *at = state->runs.bytes;
 
-	while (at < state->runs + state->n_run_bytes) {
+	while (at < state->runs.bytes + state->runs.n_bytes) {
 		at = trace_varint_get_slow(at, &gap);
 		ck_assert_ptr_nonnull(at);
 		at = trace_varint_get_slow(at, &run);
@@ -216,7 +216,7 @@ static uint64_t n_resident(const struct page_state *state)
 {
 	uint64_t n = 0, gap = 0, run = 0;
 
-	for (const uint8_t *at = state->runs; at < state->runs + state->n_run_bytes;) {
+	for (const uint8_t *at = state->runs.bytes; at < state->runs.bytes + state->runs.n_bytes;) {
 		at = trace_varint_get_slow(at, &gap);
 		at = trace_varint_get_slow(at, &run);
 		if (run & TRACE_PAGE_PRESENT && !(run & TRACE_PAGE_ZERO))
@@ -232,8 +232,8 @@ START_TEST(what_the_kernel_need_not_name_is_found_as_well)
 
 	ck_assert_int_eq(page_state_read(child.pid, 0, &some), 0);
 	ck_assert_int_eq(page_state_read(child.pid, PAGE_STATE_EACH, &each), 0);
-	ck_assert_uint_eq(some.n_run_bytes, each.n_run_bytes);
-	ck_assert_mem_eq(some.runs, each.runs, each.n_run_bytes);
+	ck_assert_uint_eq(some.runs.n_bytes, each.runs.n_bytes);
+	ck_assert_mem_eq(some.runs.bytes, each.runs.bytes, each.runs.n_bytes);
 	ck_assert_uint_eq(some.resident_bytes, n_resident(&each) * page_bytes);
 	page_state_finish(&some);
 	page_state_finish(&each);
@@ -287,7 +287,7 @@ START_TEST(the_node_of_each_resident_page_is_told)
 		return; /* this kernel knows no nodes */
 	ck_assert_int_eq(page_state_read(child.pid, PAGE_STATE_NODES, &state), 0);
 	ck_assert_uint_eq(state.record.has_nodes, 1);
-	for (const uint8_t *at = state.runs; at < state.runs + state.n_run_bytes;) {
+	for (const uint8_t *at = state.runs.bytes; at < state.runs.bytes + state.runs.n_bytes;) {
 		at = trace_varint_get_slow(at, &gap);
 		at = trace_varint_get_slow(at, &run);
 		at = trace_varint_get_slow(at, &node);

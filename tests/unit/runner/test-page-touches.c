@@ -91,9 +91,9 @@ struct counts {
 static struct counts counts_of(const struct page_touches *touches)
 {
 	uint64_t wanted = (uintptr_t)memory / page_bytes, end = 0, fields[4] = { 0 };
-	const uint8_t *at = touches->runs;
+	const uint8_t *at = touches->runs.bytes;
 
-	while (at < touches->runs + touches->n_run_bytes) {
+	while (at < touches->runs.bytes + touches->runs.n_bytes) {
 		for (unsigned i = 0; i < 4; i++) {
 			at = trace_varint_get_slow(at, &fields[i]);
 			ck_assert_ptr_nonnull(at);
@@ -153,7 +153,8 @@ START_TEST(the_nodes_of_resident_pages_are_told)
 	uint64_t n_pages = 0;
 
 	ck_assert_int_eq(page_touches_read(child.pid, true, &touches), 0);
-	for (const uint8_t *at = touches.runs; at < touches.runs + touches.n_run_bytes;) {
+	for (const uint8_t *at = touches.runs.bytes;
+	     at < touches.runs.bytes + touches.runs.n_bytes;) {
 		for (unsigned i = 0; i < 5; i++)
 			ck_assert_ptr_nonnull(at = trace_varint_get_slow(at, &fields[i]));
 		for (uint64_t i = 0; i < fields[4]; i++) {

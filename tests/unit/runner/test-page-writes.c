@@ -213,7 +213,7 @@ static struct counts look(uint64_t most_new_pages)
 
 	ck_assert_int_eq(page_touches_read(child.pid, false, &touches), 0);
 	ck_assert_int_eq(page_writes_look(&writes, child.pid, &touches, most_new_pages, &found), 0);
-	for (const uint8_t *at = found.runs; at < found.runs + found.n_run_bytes;) {
+	for (const uint8_t *at = found.runs.bytes; at < found.runs.bytes + found.runs.n_bytes;) {
 		at = trace_varint_get_slow(at, &gap);
 		at = trace_varint_get_slow(at, &run);
 		ck_assert_uint_gt(run >> TRACE_WRITE_BITS, 0);
