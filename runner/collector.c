@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "runner/agent/helper.h"
 #include "runner/trace-records-write.h"
 
 #define NS_PER_MS	 UINT64_C(1000000)
@@ -20,6 +21,7 @@
 /* And up to twice that, so that it falls into step with nothing. */
 #define HASTE_INTERVAL_NS (3 * NS_PER_MS)
 #define ROUND_BYTES	  (4u << 20) /* what a round should find: it stays in the caches */
+#define MAX_NEWS	  8
 #define MAX_ROUND_CHUNKS  128 /* then look at hellos: they wait for 100 ms at most */
 #define CLOCK_NS	  (20 * NS_PER_MS)
 #define SAMPLE_NS	  (100 * NS_PER_MS)
@@ -314,9 +316,15 @@ static void keep_clock_fresh(struct collector *collector)
 int64_t collector_round(struct collector *collector)
 {
 	uint64_t ticks = clock_ticks(collector->clock);
+	struct inject_news news[MAX_NEWS];
 	struct tracker_slots slots;
+	size_t n_news = 0;
+	int64_t n;
 	int err;
 
+	/* What is told of a program came behind perf's records of it. */
+	while (n_news < MAX_NEWS && helper_hear(collector->helper, false, &news[n_news]))
+		n_news++;
 	keep_clock_fresh(collector);
 	drain_begin(&collector->drain, ticks);
 	/* A fork's task record was written before the child could claim its slot. */
@@ -330,7 +338,10 @@ int64_t collector_round(struct collector *collector)
 	collector_take_leaving(collector);
 	watches_round(&collector->watches, &collector->tracker.images, ticks);
 	collector->round_chunks = collector_max_chunks(collector, MAX_ROUND_CHUNKS);
-	return drain_round(&collector->drain, collector->round_chunks);
+	n = drain_round(&collector->drain, collector->round_chunks);
+	for (size_t i = 0; i < n_news; i++)
+		tracker_note_static(&collector->tracker, news[i].name, news[i].why);
+	return n;
 }
 
 /* Come back when a round's worth should be there. */

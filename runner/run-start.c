@@ -280,6 +280,7 @@ static int prepare_collector(struct run *run)
 	collector->observer = run->observer;
 	collector->pool = &run->pool;
 	collector->recording = &run->recording;
+	collector->helper = &run->helper;
 	collector->output = &run->output;
 	collector->writer = run->writer;
 	collector->program = run->program;
@@ -427,28 +428,35 @@ static const char *why_refused(void)
 	       "podman permits it";
 }
 
+/* Of the command, which is linked statically. */
+static void say_static(struct run *run, const char *what, const char *why, const char *hint)
+{
+	char line[PATH_MAX + 2 * INJECT_MESSAGE_BYTES];
+
+	snprintf(line, sizeof(line),
+		 "%s is linked statically: its allocations are not recorded (%s%s%s%s)",
+		 run->options->command[0], what, why, hint[0] ? ": " : "", hint);
+	run_say(run, line);
+}
+
 /* Into one that is linked statically our library cannot be loaded: the agent is put there. */
 static int go(struct run *run)
 {
-	struct inject inject = { .is_child = true, .asks_fd = -1 };
-	char why[INJECT_MESSAGE_BYTES] = "", line[PATH_MAX + INJECT_MESSAGE_BYTES];
-	int refusal = run->is_static ? inject_begin(&inject, run->launch.pid) : 0;
-	int err = launch_open(&run->launch);
+	struct helper tracer = HELPER_CLOSED;
+	struct inject_news news;
+	int r = run->is_static ? helper_trace(&run->agent_order, run->launch.pid, &tracer) : 0;
+	int err;
 
-	if (err == 0 && inject.is_seized && inject_end(&inject, &run->agent_order, why) < 0 &&
-	    why[0]) {
-		snprintf(line, sizeof(line),
-			 "%s is linked statically: its allocations are not recorded (%s)",
-			 run->options->command[0], why);
-		run_say(run, line);
+	if (tracer.pid > 0)
+		r = launch_allow(&run->launch, tracer.pid) ?: helper_traces(&tracer);
+	err = launch_open(&run->launch);
+	if (tracer.pid > 0 && helper_hear(&tracer, true, &news)) {
+		say_static(run, "", news.why, "");
+		tracker_note_static(&run->collector.tracker, news.name, news.why);
 	}
-	if (refusal < 0) {
-		snprintf(line, sizeof(line),
-			 "%s is linked statically: its allocations are not recorded (ptrace is "
-			 "refused, %s: %s)",
-			 run->options->command[0], strerror(-refusal), why_refused());
-		run_say(run, line);
-	}
+	helper_finish(&tracer);
+	if (r < 0)
+		say_static(run, "ptrace is refused, ", strerror(-r), why_refused());
 	return err == 0 ? launch_wait(&run->launch) : err;
 }
 

@@ -5,38 +5,20 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdint.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "runner/launch/side-process.h"
 #include "runner/processes/image-proc.h"
 #include "schemas/recording.h"
 #include "schemas/ring.h"
 
-#define FIRST_FD    3
+#define HELPER_NAME "memsight-agent"
 #define PATIENCE_MS 1000
 #define MAX_DEPTH   64
-
-/* Nothing of the recorder's may stay open for our sake: its lock says that it lives. */
-static void close_others(const int *kept, size_t n)
-{
-	int highest = 0;
-
-	for (size_t i = 0; i < n; i++)
-		highest = kept[i] > highest ? kept[i] : highest;
-	for (int fd = FIRST_FD; fd < highest; fd++) {
-		bool is_kept = false;
-
-		for (size_t i = 0; i < n; i++)
-			is_kept |= kept[i] == fd;
-		if (!is_kept)
-			close(fd);
-	}
-	syscall(SYS_close_range, highest + 1, UINT32_MAX, 0);
-}
 
 static ssize_t receive(int fd, void *to, size_t n_bytes)
 {
@@ -76,11 +58,11 @@ static bool is_allowed(int fd, const struct recording_static *question, pid_t re
 }
 
 /* One who asks. The number that it says must be that of a thread of it. */
-static void serve(const struct inject_order *order, int fd, pid_t recorder)
+static void serve(const struct inject_order *order, int fd, pid_t recorder, int news_fd)
 {
 	struct recording_static question = { 0 };
-	struct inject inject = { .asks_fd = fd };
-	char byte, unused[INJECT_MESSAGE_BYTES] = "";
+	struct inject inject = { .news_fd = news_fd, .asks_fd = fd };
+	char byte;
 	int r;
 
 	if (receive(fd, &question, sizeof(question)) != sizeof(question) ||
@@ -94,37 +76,35 @@ static void serve(const struct inject_order *order, int fd, pid_t recorder)
 	r = inject_begin(&inject, (pid_t)question.tid);
 	answer(fd, r);
 	if (r == 0)
-		inject_end(&inject, order, unused);
+		inject_end(&inject, order);
 }
 
-static void accept_one(const struct inject_order *order, int listen_fd)
+static void accept_one(const struct inject_order *order, int listen_fd, int news_fd)
 {
 	pid_t recorder = getppid();
 	auto_close int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-	if (fd >= 0 && fork() == 0) {
-		signal(SIGCHLD, SIG_DFL); /* or its own could not be waited for */
-		close_others(&fd, 1);
-		serve(order, fd, recorder);
-		_exit(0);
-	}
+	if (fd < 0 || side_process_fork(HELPER_NAME, (const int[]){ fd, news_fd }, 2) != 0)
+		return;
+	signal(SIGCHLD, SIG_DFL); /* or its own could not be waited for */
+	serve(order, fd, recorder, news_fd);
+	_exit(0);
 }
 
-static _Noreturn void run(const struct inject_order *order, const int fds[3])
+static _Noreturn void run(const struct inject_order *order, const int listen_fds[2], int news_fd)
 {
 	struct pollfd polls[3];
 
-	prctl(PR_SET_NAME, "memsight-agent");
 	signal(SIGCHLD, SIG_IGN); /* children are not waited for */
-	close_others(fds, 3);
-	for (int i = 0; i < 3; i++)
-		polls[i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
+	for (int i = 0; i < 2; i++)
+		polls[i] = (struct pollfd){ .fd = listen_fds[i], .events = POLLIN };
+	polls[2] = (struct pollfd){ .fd = news_fd, .events = POLLIN }; /* its end is ours */
 	while (poll(polls, 3, -1) > 0 || errno == EINTR) {
 		if (polls[2].revents)
 			break;
 		for (int i = 0; i < 2; i++)
 			if (polls[i].revents)
-				accept_one(order, fds[i]);
+				accept_one(order, listen_fds[i], news_fd);
 	}
 	_exit(0);
 }
@@ -135,23 +115,83 @@ int helper_start(const struct inject_order *order, const int listen_fds[2],
 	int ends[2];
 	pid_t pid;
 
-	if (pipe2(ends, O_CLOEXEC) < 0)
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return -errno;
 	auto_close int theirs = ends[0], ours = ends[1];
 
-	pid = fork();
+	pid = side_process_fork(HELPER_NAME, (const int[]){ listen_fds[0], listen_fds[1], theirs },
+				3);
 	if (pid < 0)
-		return -errno;
-	if (pid == 0) {
-		sigset_t all;
-
-		/* Ctrl-C is for the recorder. */
-		sigfillset(&all);
-		sigprocmask(SIG_SETMASK, &all, NULL);
-		run(order, (const int[]){ listen_fds[0], listen_fds[1], theirs });
-	}
+		return pid;
+	if (pid == 0)
+		run(order, listen_fds, theirs);
 	*ret_helper = (struct helper){ .pid = pid, .fd = steal_fd(&ours) };
 	return 0;
+}
+
+/* Yama lets us trace the command once it has said so, which it does at its gate. */
+static int seize(struct inject *inject, pid_t pid)
+{
+	int r = -EPERM;
+
+	for (int i = 0; r == -EPERM && i < PATIENCE_MS && !(i > 0 && getppid() == 1); i++) {
+		if (i > 0)
+			usleep(1000);
+		r = inject_begin(inject, pid);
+	}
+	return r;
+}
+
+static _Noreturn void put_into_command(const struct inject_order *order, pid_t pid, int fd)
+{
+	struct inject inject = { .news_fd = fd, .asks_fd = -1 };
+	int32_t r = seize(&inject, pid);
+
+	answer(fd, r);
+	if (r == 0)
+		inject_end(&inject, order);
+	_exit(0);
+}
+
+int helper_trace(const struct inject_order *order, pid_t pid, struct helper *ret_tracer)
+{
+	int ends[2];
+	pid_t tracer;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return -errno;
+	auto_close int theirs = ends[0], ours = ends[1];
+
+	tracer = side_process_fork(HELPER_NAME, &theirs, 1);
+	if (tracer < 0)
+		return tracer;
+	if (tracer == 0)
+		put_into_command(order, pid, theirs);
+	*ret_tracer = (struct helper){ .pid = tracer, .fd = steal_fd(&ours) };
+	return 0;
+}
+
+int helper_traces(const struct helper *tracer)
+{
+	int32_t word = -ESRCH;
+	ssize_t n;
+
+	do {
+		n = recv(tracer->fd, &word, sizeof(word), 0);
+	} while (n < 0 && errno == EINTR);
+	return n == sizeof(word) ? word : -ESRCH;
+}
+
+bool helper_hear(const struct helper *helper, bool waits, struct inject_news *ret_news)
+{
+	ssize_t n;
+
+	do {
+		n = recv(helper->fd, ret_news, sizeof(*ret_news), waits ? 0 : MSG_DONTWAIT);
+	} while (n < 0 && errno == EINTR);
+	if (n != sizeof(*ret_news))
+		return false;
+	return true;
 }
 
 void helper_finish(struct helper *helper)

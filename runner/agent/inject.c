@@ -7,6 +7,7 @@
 #if defined(__x86_64__)
 #include <elf.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/text.h"
 #include "runner/agent/agent-file.h"
 #include "runner/agent/api-sites.h"
 #include "runner/agent/slots.h"
@@ -93,10 +95,8 @@ static int wait_stop(pid_t pid, int *ret_status)
 
 int inject_begin(struct inject *inject, pid_t tid)
 {
-	/* A child of ours has done nothing yet that would be lost with it. */
 	long options =
 		PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD |
-		(inject->is_child ? PTRACE_O_EXITKILL : 0) |
 		(inject->is_spawn ? PTRACE_O_TRACEVFORK | PTRACE_O_TRACEFORK | PTRACE_O_TRACECLONE
 				  : 0);
 
@@ -137,8 +137,7 @@ static void let_go(struct inject *inject)
 static int next_stop(struct inject *inject, pid_t *ret_pid, int *ret_status)
 {
 	for (;;) {
-		*ret_pid = waitpid(inject->is_child ? inject->pid : -1, ret_status,
-				   __WALL | (inject->asks_fd >= 0 ? WNOHANG : 0));
+		*ret_pid = waitpid(-1, ret_status, __WALL | (inject->asks_fd >= 0 ? WNOHANG : 0));
 		if (*ret_pid < 0 && errno != EINTR)
 			return -errno;
 		if (*ret_pid > 0 && WIFSTOPPED(*ret_status))
@@ -704,10 +703,22 @@ static int inject(struct guest *guest)
 	return r;
 }
 
-int inject_end(struct inject *child, const struct inject_order *order,
-	       char ret_message[INJECT_MESSAGE_BYTES])
+/* While it stands, so that the recorder still hears of it. */
+static void send_news(const struct inject *inject, const struct guest *guest,
+		      struct inject_news *news)
 {
-	struct guest guest = { .pid = child->pid, .order = order, .message = ret_message };
+	char path[PATH_MAX];
+	ssize_t n = readlink(guest->path, path, sizeof(path) - 1);
+
+	path[n > 0 ? n : 0] = '\0';
+	snprintf(news->name, sizeof(news->name), "%.63s", text_base_name(path));
+	(void)!send(inject->news_fd, news, sizeof(*news), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+int inject_end(struct inject *child, const struct inject_order *order)
+{
+	struct inject_news news = { .why = "" };
+	struct guest guest = { .pid = child->pid, .order = order, .message = news.why };
 	char path[32];
 	const long options = PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL;
 	int r = wait_exec(child);
@@ -726,6 +737,8 @@ int inject_end(struct inject *child, const struct inject_order *order,
 		r = fail(&guest, -errno, "its memory cannot be opened");
 	else if (image_file_why_not(guest.path) == TRACE_NOT_STATIC)
 		r = inject(&guest);
+	if (news.why[0])
+		send_news(child, &guest, &news);
 	ptrace(PTRACE_DETACH, child->pid, NULL, NULL);
 	child->is_seized = false;
 	if (order->forget)
@@ -741,10 +754,9 @@ int inject_begin(struct inject *inject, pid_t tid)
 	return -ENOTSUP;
 }
 
-int inject_end(struct inject *child, const struct inject_order *order,
-	       char ret_message[INJECT_MESSAGE_BYTES])
+int inject_end(struct inject *child, const struct inject_order *order)
 {
-	(void)child, (void)order, (void)ret_message;
+	(void)child, (void)order;
 	return -ENOTSUP;
 }
 #endif

@@ -1,31 +1,18 @@
 #include "runner/attach/attacher.h"
 
 #include <errno.h>
-#include <signal.h>
-#include <stdint.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "runner/launch/side-process.h"
 
 enum wish {
 	WISH_ENTER,
 	WISH_LEAVE,
 };
-
-#define FIRST_FD 3
-
-/* Nothing of the recorder's may stay open for our sake: its lock says that it lives. */
-static void close_others(int fd)
-{
-	if (fd > FIRST_FD)
-		syscall(SYS_close_range, FIRST_FD, fd - 1, 0);
-	syscall(SYS_close_range, fd + 1, UINT32_MAX, 0);
-}
 
 /* A file descriptor beside a message. */
 union control {
@@ -73,8 +60,6 @@ static _Noreturn void serve(const struct attach_order *order, int fd)
 	ssize_t n;
 	int r;
 
-	close_others(fd);
-	prctl(PR_SET_NAME, ATTACHER_NAME);
 	for (;;) {
 		n = recv(fd, &wish, sizeof(wish), 0);
 		if (n < 0 && errno == EINTR)
@@ -108,17 +93,11 @@ int attacher_start(const struct attach_order *order, struct attacher *ret_attach
 		return -errno;
 	auto_close int ours = fds[0], theirs = fds[1];
 
-	pid = fork();
+	pid = side_process_fork(ATTACHER_NAME, &theirs, 1);
 	if (pid < 0)
-		return -errno;
-	if (pid == 0) {
-		sigset_t all;
-
-		/* Ctrl-C is for the recorder. */
-		sigfillset(&all);
-		sigprocmask(SIG_SETMASK, &all, NULL);
+		return pid;
+	if (pid == 0)
 		serve(order, theirs);
-	}
 	*ret_attacher = (struct attacher){ .pid = pid, .fd = steal_fd(&ours) };
 	return 0;
 }

@@ -3,11 +3,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
+
+#define GATE_IS_OPEN 0 /* else who may trace it */
 
 static void take_up_standard_files(void)
 {
@@ -73,12 +76,15 @@ int launch_exit_status(int exec_error)
 static _Noreturn void wait_and_exec(const char *program, char *const *argv, char *const *envp,
 				    const struct launch_state *state, const int fds[2])
 {
-	char byte;
-	int error;
+	int word = 1, error;
 
-	for (ssize_t n; (n = read(fds[0], &byte, 1)) != 1;) {
-		if (n == 0 || errno != EINTR)
+	while (word != GATE_IS_OPEN) {
+		ssize_t n = read(fds[0], &word, sizeof(word));
+
+		if (n == 0 || (n < 0 && errno != EINTR))
 			_exit(125); /* the gate was closed: there is nothing to run */
+		if (n > 0 && word != GATE_IS_OPEN)
+			prctl(PR_SET_PTRACER, word, 0, 0, 0);
 	}
 	launch_restore(state);
 	error = state->binding ? -placement_bind(state->binding) : 0;
@@ -117,9 +123,16 @@ int launch_fork(const char *program, char *const *argv, char *const *envp,
 	return 0;
 }
 
+int launch_allow(const struct launch *launch, pid_t tracer)
+{
+	int word = tracer;
+
+	return write(launch->gate_fd, &word, sizeof(word)) == sizeof(word) ? 0 : -errno;
+}
+
 int launch_open(struct launch *launch)
 {
-	int error = write(launch->gate_fd, "", 1) == 1 ? 0 : -errno;
+	int error = launch_allow(launch, GATE_IS_OPEN);
 
 	close(steal_fd(&launch->gate_fd)); /* or it would wait for ever */
 	return error;

@@ -36,7 +36,7 @@ void launch_restore(const struct launch_state *state);
 struct launch {
 	pid_t pid;
 	int pidfd;
-	int gate_fd; /* our end; the child waits for one byte or the end */
+	int gate_fd; /* our end; the child waits for a word or the end */
 	int error_fd; /* the child's report of a failed exec */
 };
 
@@ -48,6 +48,9 @@ struct launch {
  */
 int launch_fork(const char *program, char *const *argv, char *const *envp,
 		const struct launch_state *state, struct launch *ret_launch);
+
+/* Let the child, at its gate, allow a process to trace it (Yama). 0 or a negative errno. */
+int launch_allow(const struct launch *launch, pid_t tracer);
 
 /* Open the gate. Returns 0, or a negative errno: the child has gone. */
 int launch_open(struct launch *launch);

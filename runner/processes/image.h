@@ -84,6 +84,8 @@ struct image {
 	char exe[PATH_MAX];
 	char *last_exec; /* path that it last tried to run; NULL: none */
 	uint64_t last_exec_ticks;
+	uint32_t untraced_id; /* of the static program that it so became or spawned; 0: none */
+	uint32_t n_spawned_static; /* that have said hello before we heard of their exec */
 	uint64_t spawned_ticks; /* exec of the program that it has started last; 0: none */
 	uint64_t sibling_ticks; /* and of the one before this image */
 	uint32_t forker_id; /* the image in whose memory it may have called exec (vfork); 0: none */

@@ -1,5 +1,6 @@
 /* Programs that say hello after exec, and slots that forked children claim by themselves. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -33,6 +34,23 @@ static struct image *image_of_hello(struct tracker *tracker, pid_t pid, pid_t ns
 	if (image && parent)
 		image->parent_id = parent->id;
 	return image;
+}
+
+/*
+ * Without perf a static program that another one spawns is met twice, as what that runs and by its
+ * hello, in any order.
+ */
+static void know_spawned(struct tracker *tracker, struct image *image)
+{
+	struct image *parent = tracker_parent(tracker, image->pid);
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)image->pid);
+	if (!parent || image_file_why_not(path) != TRACE_NOT_STATIC)
+		return;
+	parent->n_spawned_static += !parent->untraced_id;
+	tracker_know_untraced(tracker, image, parent->untraced_id);
+	parent->untraced_id = 0;
 }
 
 /* Programs of other users are served only when our command started them (su, setpriv). */
@@ -190,7 +208,10 @@ void tracker_hello(struct tracker *tracker, struct tracker_visit *visit)
 
 	if (visit->welcome.verdict != RECORDING_ACCEPTED)
 		return;
+	tracker->last_untraced_id = 0;
 	image = image_of_hello(tracker, visit->peer.pid, (pid_t)hello->pid, visit->ticks);
+	if (image && !tracker->has_task_records && !tracker->last_untraced_id)
+		know_spawned(tracker, image);
 	tracker->drain->slots[slot].is_awaited = false;
 	if (!image) { /* no memory; one that has its welcome is found by its slot */
 		uint32_t claimed = RING_PROCESS_CLAIMED;

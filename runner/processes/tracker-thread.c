@@ -153,8 +153,14 @@ static void take_heap_range(void *user, void *image_pointer, const struct drain_
 /* A row of its own; nothing more will be heard of it, and its process has an image that lives. */
 static void add_untraced(struct tracker *tracker, struct image *parent, bool is_spawn)
 {
-	struct image *image = images_add(&tracker->images, is_spawn ? 0 : parent->pid);
+	struct image *image;
+	uint32_t image_id;
 
+	if (parent->n_spawned_static) {
+		parent->n_spawned_static--;
+		return;
+	}
+	image = images_add(&tracker->images, is_spawn ? 0 : parent->pid);
 	if (!image)
 		return;
 	image->birth = RING_BIRTH_EXEC;
@@ -164,8 +170,10 @@ static void add_untraced(struct tracker *tracker, struct image *parent, bool is_
 	snprintf(image->exe, sizeof(image->exe), "%s", parent->last_exec);
 	tracker_announce(tracker, image);
 	tracker_count(tracker, image);
+	image_id = image->id;
 	images_remove(&tracker->images, image);
 	parent->is_counted = !is_spawn;
+	parent->untraced_id = image_id;
 }
 
 /*

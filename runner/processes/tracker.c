@@ -78,6 +78,15 @@ static bool is_dead(const struct image *image)
 	return kill(image->pid, 0) < 0 && errno == ESRCH;
 }
 
+void tracker_know_untraced(struct tracker *tracker, struct image *image, uint32_t untraced_id)
+{
+	if (!untraced_id)
+		return;
+	image->id = untraced_id;
+	tracker->n_processes--;
+	tracker->n_why_not[TRACE_NOT_STATIC]--;
+}
+
 struct image *tracker_replace_image(struct tracker *tracker, struct image *old, uint64_t ticks)
 {
 	uint32_t parent_id = old->id, exec_seq = old->exec_seq + 1;
@@ -101,6 +110,7 @@ struct image *tracker_replace_image(struct tracker *tracker, struct image *old, 
 	/* What the old image said that it would run; /proc tells better, if it can be asked. */
 	memcpy(image->exe, tracker->last_exec, sizeof(image->exe));
 	image->is_exe_guessed = true;
+	tracker_know_untraced(tracker, image, tracker->last_untraced_id);
 	image->parent_id = parent_id;
 	image->exec_seq = exec_seq;
 	image->forker_id = forker_id;
@@ -354,6 +364,17 @@ void tracker_note_unattached(struct tracker *tracker, struct image *image, const
 	tracker->n_losses++;
 }
 
+void tracker_note_static(struct tracker *tracker, const char *name, const char *why)
+{
+	char reason[1024];
+	const struct store_loss loss = { .count = 1, .source = "tracealloc", .reason = reason };
+
+	snprintf(reason, sizeof(reason), "%s is linked statically, and not recorded: %s", name,
+		 why);
+	store_loss(tracker->writer, &loss);
+	tracker->n_losses++;
+}
+
 bool tracker_was_left(const struct tracker *tracker, const struct image *image)
 {
 	/* Pairs with the library's store: all that it wrote is there. */
@@ -392,6 +413,7 @@ void tracker_end_image(struct tracker *tracker, struct image *image, int status,
 	store_process_end(tracker->writer, image->id, status, ticks);
 	if (status != STORE_STATUS_REPLACED && !image->is_counted)
 		tracker_count(tracker, image);
+	tracker->last_untraced_id = image->untraced_id;
 	if (image->last_exec)
 		snprintf(tracker->last_exec, sizeof(tracker->last_exec), "%s", image->last_exec);
 	if (tracker->forget)

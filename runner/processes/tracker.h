@@ -49,6 +49,7 @@ struct tracker {
 	uint32_t n_processes; /* that have ended */
 	uint32_t n_traced; /* of them */
 	char last_exec[PATH_MAX]; /* that the image which ended last was about to run */
+	uint32_t last_untraced_id; /* likewise */
 	uint64_t n_why_not[TRACE_NOT_COUNT];
 	char why_not_example[TRACE_NOT_COUNT][64]; /* base name of one such program */
 	struct watches *watches; /* --watch; NULL: nobody asks */
@@ -214,6 +215,12 @@ struct image *tracker_open_image(struct tracker *tracker, pid_t pid, enum ring_b
 				 uint64_t ticks);
 /* Another image by exec in the same process; old ends. NULL: no memory. */
 struct image *tracker_replace_image(struct tracker *tracker, struct image *old, uint64_t ticks);
+
+/*
+ * The image that was announced as a program that will say nothing has said hello: it is this one.
+ * 0: none was.
+ */
+void tracker_know_untraced(struct tracker *tracker, struct image *image, uint32_t untraced_id);
 /*
  * Look at an image that was forked. Its program is that of its parent (may be NULL: not known),
  * whatever
@@ -222,6 +229,9 @@ struct image *tracker_replace_image(struct tracker *tracker, struct image *old, 
 void tracker_inspect_fork(struct image *image, const struct image *parent);
 /* An image said hello and did not come to record: write its PROCESS record anew, and the loss. */
 void tracker_note_unattached(struct tracker *tracker, struct image *image, const char *reason);
+
+/* A static program that did not get the agent, and why. */
+void tracker_note_static(struct tracker *tracker, const char *name, const char *why);
 /* Write its PROCESS record if it is not written yet. */
 void tracker_announce(struct tracker *tracker, struct image *image);
 /* Add a process to the counts for people. */

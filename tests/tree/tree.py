@@ -19,8 +19,8 @@ MAY_INCLUDE = {
     "decode/x86": "decode",
     "decode/hardware": "perf decode",
     "runner": "common trace pmu runner/*",
-    "runner/agent": "common runner/processes",
-    "runner/attach": "common runner/processes",
+    "runner/agent": "common runner/launch runner/processes",
+    "runner/attach": "common runner/launch runner/processes",
     "runner/control": "common",
     "runner/host": "common include pmu pmu/catalogue runner runner/launch runner/placement "
                    "runner/processes",

@@ -321,6 +321,57 @@ def a_static_program_without_a_malloc_is_named(edge):
     edge.that(f"{program} is linked statically: its allocations are not recorded ("
               in traced.messages, f"said: {traced.messages}")
     edge.that(set(traced.why_not().values()) == {"static"}, f"named: {traced.why_not()}")
+    # So is one that is started by others, whether perf tells of execs or not.
+    for source in ("clock", "none"):
+        traced = edge.compare(["sh", "-c", f"{program}; {program}; :"],
+                              options=["--source", source])
+        told = traced.one("SELECT sum(count) FROM loss WHERE reason LIKE ?", os.path.basename(
+            program) + " is linked statically, and not recorded: it has no%")
+        rows = traced.ask("SELECT exe, why_not FROM process WHERE traced = 0")
+        edge.that(told == 2 and rows == [(program, "static")] * 2, f"{source}: {told} {rows}")
+
+
+@case
+def a_static_program_that_another_one_starts_is_listed_once(edge):
+    """Also where perf does not tell of execs. It starts itself anew once."""
+    programs = dict(static_programs(edge))
+    starter = edge.compile(STARTER)
+    for name in [name for name in ("glibc", "musl") if name in programs]:
+        for way in ("exec", "vfork", "spawn"):
+            traced = edge.compare([starter, way, programs[name]], options=["--source", "none"])
+            rows = traced.ask("SELECT exe, traced FROM process WHERE birth = 'exec' AND"
+                              " exe <> ?", starter)
+            edge.that(rows == [(programs[name], 1)] * 2, f"{name}, {way}: {rows}")
+            check_hello(edge, traced)
+
+
+def is_entered(recorder, program):
+    """Is there a child that has become the program, and stands still for us?"""
+    try:
+        for pid in pathlib.Path(f"/proc/{recorder}/task/{recorder}/children").read_text().split():
+            if os.readlink(f"/proc/{pid}/exe") == program and "\nTracerPid:\t0\n" not in (
+                    pathlib.Path(f"/proc/{pid}/status").read_text()):
+                return True
+    except OSError:
+        pass
+    return False
+
+
+@case
+def a_static_program_outlives_a_recorder_that_is_killed_before_it_begins(edge):
+    """It stands still, without names of functions for a while, until its malloc is found."""
+    program = edge.compile('#include <stdio.h>\nint main(void) { return puts("done") < 0; }',
+                           "-static", "-s")
+    need(program, "no static libc")
+    recorder = subprocess.Popen([edge.memsight, "record", "-q", "--source", "none", "-o",
+                                 os.path.join(edge.folder, "killed.mst"), program],
+                                stdout=subprocess.PIPE, text=True)
+    is_met = False
+    while recorder.poll() is None and not is_met:
+        is_met = is_entered(recorder.pid, program)
+    recorder.kill()
+    edge.that(recorder.communicate(timeout=60)[0] == "done\n", "it runs to its end")
+    need(is_met, "it was not met before its first instruction")
 
 
 @case
