@@ -160,31 +160,59 @@ static void read_branch(struct reading *reading, const uint8_t *bytes, uint64_t 
 		add(reading, address, target, bytes[0] == OPCODE_CALL ? FAR_CALL : FAR_JUMP);
 }
 
+/*
+ * Where something may begin that is looked for: few bytes of a page. Most are looked at here only,
+ * many at a time.
+ */
+static void mark(const uint8_t *restrict bytes, uint8_t *restrict marks)
+{
+	for (unsigned i = 0; i < PAGE_BYTES; i++) {
+		uint8_t byte = bytes[i], next = bytes[i + 1];
+		uint8_t is_branch = (byte & 0xfe) == OPCODE_CALL;
+		uint8_t is_condition = (byte == 0x0f) & ((next & 0xf0) == 0x80);
+		uint8_t is_lea = ((byte & 0xfb) == 0x48) & (next == 0x8d);
+		uint8_t is_load = (byte == 0x8b) & ((next & 0xc7) == 0x04);
+		uint8_t is_jump =
+			(byte == 0xff) & (((next & 0x3f) == 0x24) | ((next & 0xf8) == 0xe0));
+
+		marks[i] = is_branch | is_condition | is_lea | is_load | is_jump;
+	}
+}
+
+static void read_at(struct reading *reading, size_t at)
+{
+	const uint8_t *bytes = reading->bytes + at;
+	uint64_t address = reading->page->page + at;
+
+	switch (bytes[0]) {
+	case OPCODE_CALL:
+	case OPCODE_JUMP:
+	case 0x0f:
+		read_branch(reading, bytes, address);
+		break;
+	case 0x8b:
+	case 0xff:
+		reading->page->n_switches += is_switch(reading->bytes, at);
+		read_fixed_table(reading, bytes, address);
+		break;
+	default:
+		read_lea(reading, bytes, address);
+		break;
+	}
+}
+
 static void read_page(struct reading *reading)
 {
-	struct targets_page *page = reading->page;
+	uint8_t marks[PAGE_BYTES];
+	uint64_t word;
 
-	for (size_t at = 0; at < page->n_bytes; at++) {
-		const uint8_t *bytes = reading->bytes + at;
-		uint64_t address = page->page + at;
-
-		switch (bytes[0]) {
-		case OPCODE_CALL:
-		case OPCODE_JUMP:
-		case 0x0f:
-			read_branch(reading, bytes, address);
-			break;
-		case 0x48:
-		case 0x4c:
-			read_lea(reading, bytes, address);
-			break;
-		case 0x8b:
-		case 0xff:
-			page->n_switches += is_switch(reading->bytes, at);
-			read_fixed_table(reading, bytes, address);
-			break;
-		default:
-			break;
+	mark(reading->bytes, marks);
+	for (size_t at = 0; at < reading->page->n_bytes; at += sizeof(word)) {
+		memcpy(&word, marks + at, sizeof(word));
+		for (; word; word &= word - 1) {
+			size_t marked = at + (unsigned)__builtin_ctzll(word) / 8;
+			if (marked < reading->page->n_bytes)
+				read_at(reading, marked);
 		}
 	}
 }

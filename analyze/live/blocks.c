@@ -35,6 +35,7 @@ static int write_row(struct memory *memory, const struct memory_image *image,
 	if (r < 0)
 		return r;
 	*row = (struct block_row){
+		/* all of it: what is left out is cleared first, slowly */
 		.block = *block,
 		.process_row = image->row,
 		.thread_row = memory->threads[block->thread]->row,
@@ -45,6 +46,9 @@ static int write_row(struct memory *memory, const struct memory_image *image,
 		.end_kind = ending->end_kind,
 		.free_call = ending->call,
 		.is_temporary = ending->is_temporary,
+		.within_id = 0,
+		.within_site = 0,
+		.pool = 0,
 	};
 	return 0;
 }
