@@ -1277,8 +1277,9 @@ CREATE TABLE band (
 CREATE TABLE site_curve (
     run_id     INTEGER NOT NULL, -- `run.id`
     stack_id   INTEGER NOT NULL, -- as `site.stack_id`
-    live_bytes BLOB NOT NULL,    -- [bytes] 32 little-endian 64-bit numbers: the most that was live
-                                 -- in each 1/32 of `run.duration_ns`
+    live_bytes BLOB NOT NULL,    -- [bytes] 32 little-endian numbers, of as many bytes each as the
+                                 -- largest needs: the most that was live in each 1/32 of
+                                 -- `run.duration_ns`
     PRIMARY KEY (run_id, stack_id)
 ) WITHOUT ROWID;
 
@@ -1325,20 +1326,16 @@ CREATE TABLE picture_category (
     PRIMARY KEY (run_id, process_id, colour, number)
 ) WITHOUT ROWID;
 
--- Up to 16,384 touches, or blocks, that lie near each other in time and address. *Where are most
--- blocks?*
+-- Up to 16,384 touches that lie near each other in time and address. *Where are most touches?*
 CREATE TABLE picture_part (
     id          INTEGER PRIMARY KEY, -- number of the part
     run_id      INTEGER NOT NULL,  -- `run.id`
     process_id  INTEGER NOT NULL,  -- `process.id`
-    kind        INTEGER NOT NULL,  -- 0 touches, 1 blocks
-    n           INTEGER NOT NULL,  -- [rows] how many
-    from_ns     INTEGER NOT NULL,  -- [ns] the first touch or allocation
-    to_ns       INTEGER NOT NULL,  -- [ns] the last touch or free
+    n           INTEGER NOT NULL,  -- [touches] how many
+    from_ns     INTEGER NOT NULL,  -- [ns] the first one
+    to_ns       INTEGER NOT NULL,  -- [ns] the last one
     low         INTEGER NOT NULL,  -- [address] the lowest byte
-    high        INTEGER NOT NULL,  -- [address] the highest byte
-    max_size    INTEGER NOT NULL,  -- [bytes] the largest block
-    max_life_ns INTEGER NOT NULL   -- [ns] the longest life of a block
+    high        INTEGER NOT NULL   -- [address] the highest byte
 );
 
 -- The compressed columns of the parts (store/heatmap/parts.h). *How large are stored pictures?*

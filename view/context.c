@@ -214,7 +214,7 @@ int view_context_pictures(struct view_context *context, struct picture_store **r
 	int r = 0;
 
 	if (!context->pictures)
-		r = picture_store_open(db_handle(db), &context->pictures);
+		r = picture_store_open(db_handle(db), db_handle(context->db), &context->pictures);
 	if (r == -ENODATA)
 		return view_context_refuse(context, r,
 					   "the database holds nothing that a picture "

@@ -195,13 +195,13 @@ static int open_store(sqlite3 *db, struct heat *heat)
 	auto_free char *path = NULL;
 
 	if (!original || !*original || !picture_is_missing(db))
-		return picture_store_open(db, &heat->store);
+		return picture_store_open(db, db, &heat->store);
 	int r = picture_compute(original, &path);
 	if (r < 0)
 		return r;
 	r = db_open(path, &heat->private);
 	unlink(path);
-	return r < 0 ? r : picture_store_open(db_handle(heat->private), &heat->store);
+	return r < 0 ? r : picture_store_open(db_handle(heat->private), db, &heat->store);
 }
 
 int heat_make(sqlite3 *db, const struct heat_request *request, struct heat *heat)

@@ -3,8 +3,9 @@
  * One column of a chunk of rows (up to 64 Ki) as compressed bytes, and back. Values are integers,
  * or the bits of real numbers. They are narrowed before zstd sees them: to the distance from the
  * least one, from the row before, from another column of the same row, or to a number in a
- * dictionary, and then split into planes of bytes, each compressed alone. Decoded columns stay
- * narrow. Needs neither SQLite nor a file: the extension and memsight share it.
+ * dictionary, and then split into planes of bytes, each compressed alone. A column may be written
+ * in pieces of rows, one behind the other: those of which no row is wanted are not decompressed.
+ * Needs neither SQLite nor a file: the extension and memsight share it.
  *
  * The bytes may come from anybody: decoding never reads or writes out of bounds, and what it cannot
  * make sense of is -EBADMSG. Numbers in them are little endian.
@@ -58,8 +59,8 @@ struct chunk_encoder *chunk_encoder_open(void); /* NULL without memory */
 struct chunk_encoder *chunk_encoder_close(struct chunk_encoder *encoder); /* accepts NULL */
 
 /*
- * Write a column. The bytes belong to the encoder, until its next call. Returns 0, -ENOMEM, or
- * -ERANGE: the plan does not fit these values (PLAIN always does).
+ * Write a column, or a piece of one. The bytes belong to the encoder, until its next call. Returns
+ * 0, -ENOMEM, or -ERANGE: the plan does not fit these values (PLAIN always does).
  */
 int chunk_column_encode(struct chunk_encoder *encoder, const struct chunk_values *values,
 			struct chunk_plan plan, const void **ret_bytes, size_t *ret_n_bytes);
@@ -67,41 +68,46 @@ int chunk_column_encode(struct chunk_encoder *encoder, const struct chunk_values
 /* A column that was read. */
 struct chunk_column {
 	uint32_t n;
-	uint8_t width; /* bytes of a code: 0 (all are 0), 1, 2, 4, 8 */
-	bool has_null; /* then code 0 is NULL, and the others are one more */
+	bool has_null; /* then CHUNK_NULL is NULL; otherwise it is a value as all others */
 	bool is_ascending; /* no NULL, and no value less than the one before it */
-	uint64_t base; /* of codes: the least value */
-	void *codes;
-	size_t n_bytes; /* of all of it */
 	struct chunk_entry *entry; /* of the cache that keeps it */
+	int64_t values[];
 };
 
 struct chunk_decoder;
 struct chunk_decoder *chunk_decoder_open(void); /* NULL without memory */
 struct chunk_decoder *chunk_decoder_close(struct chunk_decoder *decoder); /* accepts NULL */
 
-/*
- * Whether bytes are a column with a right checksum; *ret_other is the column that it is written
- * relative to, -1: none. Returns 0 or -EBADMSG.
- */
-int chunk_column_check(const void *bytes, size_t n_bytes, int *ret_other);
+/* What the heads of a column's pieces say. */
+struct chunk_outline {
+	uint32_t n_rows;
+	int other; /* the column that it is written relative to; -1: none */
+	bool has_null;
+};
 
-/* The rows of such a column. */
-uint32_t chunk_column_n_rows(const void *bytes);
+/* Whether bytes are a column with right checksums. Returns 0 or -EBADMSG. */
+int chunk_column_check(const void *bytes, size_t n_bytes, struct chunk_outline *ret_outline);
+
+/* The bytes of a column that was checked. */
+struct chunk_source {
+	const void *bytes;
+	size_t n_bytes;
+	struct chunk_outline outline;
+	const uint16_t *places; /* where each row belongs: of n_rows, none twice; NULL: they do */
+};
 
 /*
- * Read a column of n rows. other: the decoded column that chunk_column_check() asked for, or NULL.
- * The checksum is not looked at. Returns 0, -EBADMSG or -ENOMEM; chunk_column_free() it.
+ * Read a column. other: the decoded column that it is written relative to, its rows where they
+ * belong; or NULL. Returns 0, -EBADMSG or -ENOMEM; chunk_column_free() it.
  */
-int chunk_column_decode(struct chunk_decoder *decoder, const void *bytes, size_t n_bytes,
+int chunk_column_decode(struct chunk_decoder *decoder, const struct chunk_source *source,
 			const struct chunk_column *other, struct chunk_column **ret_column);
 struct chunk_column *chunk_column_free(struct chunk_column *column); /* accepts NULL */
 
 /* Values that are wanted, and no column. */
 struct chunk_wanted {
 	int64_t *values; /* CHUNK_NULL: NULL */
-	const int64_t
-		*others; /* values of the column that chunk_column_check() asked for, or NULL */
+	const int64_t *others; /* of the column that it is written relative to; or NULL */
 	uint32_t n; /* rows of the column */
 	const uint32_t *rows; /* only these of them, ascending, also in `others`; NULL: all */
 	uint32_t n_chosen; /* of rows */
@@ -115,26 +121,10 @@ int chunk_column_values(struct chunk_decoder *decoder, const void *bytes, size_t
 static inline bool chunk_column_get(const struct chunk_column *column, uint32_t i,
 				    int64_t *ret_value)
 {
-	uint64_t code;
+	int64_t value = column->values[i];
 
-	switch (column->width) {
-	case 0:
-		code = 0;
-		break;
-	case 1:
-		code = ((const uint8_t *)column->codes)[i];
-		break;
-	case 2:
-		code = ((const uint16_t *)column->codes)[i];
-		break;
-	case 4:
-		code = ((const uint32_t *)column->codes)[i];
-		break;
-	default:
-		code = ((const uint64_t *)column->codes)[i];
-	}
-	if (column->has_null && code-- == 0)
+	if (column->has_null && value == CHUNK_NULL)
 		return false;
-	*ret_value = (int64_t)(column->base + code);
+	*ret_value = value;
 	return true;
 }

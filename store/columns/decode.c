@@ -15,7 +15,7 @@ struct chunk_decoder {
 	ZSTD_DCtx *zstd;
 	uint8_t planes[8][CHUNK_ROWS];
 	uint64_t list[CHUNK_DICTIONARY_MAX];
-	int64_t values[CHUNK_ROWS]; /* of a column that is narrowed again */
+	int64_t values[CHUNK_ROWS]; /* of a column that is put in order */
 	int64_t others[CHUNK_ROWS];
 };
 
@@ -52,40 +52,49 @@ static bool is_sound(const struct chunk_column_head *head)
 	return head->coding < CHUNK_CODING_COUNT && head->n_planes <= 8 &&
 	       !(head->flags & ~CHUNK_ALL_FLAGS) && head->flags != CHUNK_ALL_FLAGS &&
 	       head->shift < 64 && head->other < CHUNK_COLUMNS && head->n_rows > 0 &&
-	       head->n_rows <= CHUNK_ROWS && (is_list || head->n_dictionary == 0);
+	       head->n_rows <= CHUNK_ROWS && (is_list || head->n_dictionary == 0) &&
+	       head->n_bytes >= sizeof(*head);
 }
 
-static int read_head(struct input *input, struct chunk_column_head *ret_head)
+/* The next piece is taken off: its head, and what follows that. */
+static int take_piece(struct input *input, struct chunk_column_head *ret_head,
+		      struct input *ret_piece)
 {
 	if (input->n_left < sizeof(*ret_head))
 		return -EBADMSG;
 	memcpy(ret_head, input->at, sizeof(*ret_head));
-	input->at += sizeof(*ret_head);
-	input->n_left -= sizeof(*ret_head);
-	return is_sound(ret_head) ? 0 : -EBADMSG;
-}
-
-int chunk_column_check(const void *bytes, size_t n_bytes, int *ret_other)
-{
-	struct input input = { bytes, n_bytes };
-	struct chunk_column_head head;
-	int r = read_head(&input, &head);
-
-	if (r < 0)
-		return r;
-	if (head.checksum !=
-	    trace_checksum((const char *)bytes + CHUNK_CHECKED_FROM, n_bytes - CHUNK_CHECKED_FROM))
+	if (!is_sound(ret_head) || ret_head->n_bytes > input->n_left)
 		return -EBADMSG;
-	*ret_other = head.coding == CHUNK_RELATIVE ? head.other : -1;
+	*ret_piece = (struct input){ input->at + sizeof(*ret_head),
+				     ret_head->n_bytes - sizeof(*ret_head) };
+	input->at += ret_head->n_bytes;
+	input->n_left -= ret_head->n_bytes;
 	return 0;
 }
 
-uint32_t chunk_column_n_rows(const void *bytes)
+int chunk_column_check(const void *bytes, size_t n_bytes, struct chunk_outline *ret_outline)
 {
+	struct input input = { bytes, n_bytes }, piece;
 	struct chunk_column_head head;
+	struct chunk_outline outline = { .other = -1 };
+	int r = 0;
 
-	memcpy(&head, bytes, sizeof(head));
-	return head.n_rows;
+	do {
+		const char *at = input.at;
+		r = take_piece(&input, &head, &piece);
+		if (r < 0 || head.n_rows > CHUNK_ROWS - outline.n_rows ||
+		    head.checksum != trace_checksum(at + CHUNK_CHECKED_FROM,
+						    head.n_bytes - CHUNK_CHECKED_FROM))
+			return -EBADMSG;
+		if (head.coding == CHUNK_RELATIVE && outline.other >= 0 &&
+		    outline.other != head.other)
+			return -EBADMSG;
+		outline.other = head.coding == CHUNK_RELATIVE ? head.other : outline.other;
+		outline.has_null = outline.has_null || head.flags & CHUNK_HAS_NULL;
+		outline.n_rows += head.n_rows;
+	} while (input.n_left > 0);
+	*ret_outline = outline;
+	return 0;
 }
 
 /* ---- Planes ---- */
@@ -136,7 +145,8 @@ wide static void join_planes(const struct chunk_decoder *decoder, unsigned n_pla
 /* The column at hand. */
 struct reading {
 	const struct chunk_column_head *head;
-	const struct chunk_wanted *wanted;
+	const struct chunk_wanted *wanted; /* of the piece */
+	uint32_t first_row; /* of the piece, in the column */
 	uint64_t has_null; /* 1 or 0 */
 	uint64_t before; /* value of the last row that was not NULL */
 	const uint64_t *list; /* DICTIONARY */
@@ -182,6 +192,17 @@ wide static void put_plain(const struct reading *reading, const uint64_t *codes,
 		values[i] = codes[i] ? (int64_t)(base + ((codes[i] - 1) << shift)) : CHUNK_NULL;
 }
 
+/* The same with distances from another column. */
+wide static void put_relative(const struct reading *reading, const uint64_t *codes,
+			      const int64_t *others, int64_t *values, uint32_t n)
+{
+	uint64_t base = reading->head->base;
+	unsigned shift = reading->head->shift;
+
+	for (uint32_t i = 0; i < n; i++)
+		values[i] = (int64_t)((uint64_t)others[i] + base + (codes[i] << shift));
+}
+
 static void put_distances(struct reading *reading, const uint64_t *codes, const int64_t *others,
 			  int64_t *values, uint32_t n)
 {
@@ -207,6 +228,8 @@ static int put_codes(struct reading *reading, const uint64_t *codes, const int64
 		return put_listed(reading, codes, reading->list, values, n);
 	if (reading->head->coding == CHUNK_PLAIN)
 		put_plain(reading, codes, values, n);
+	else if (others && !reading->has_null)
+		put_relative(reading, codes, others, values, n);
 	else
 		put_distances(reading, codes, others, values, n);
 	return 0;
@@ -249,8 +272,10 @@ static int put_single(const struct chunk_decoder *decoder, struct reading *readi
 		for (uint32_t i = 0; i < n; i++) {
 			codes[i] = 0;
 			for (unsigned plane = 0; plane < reading->head->n_planes; plane++)
-				codes[i] |= (uint64_t)decoder->planes[plane][wanted->rows[from + i]]
-					    << (8 * plane);
+				codes[i] |=
+					(uint64_t)decoder->planes[plane][wanted->rows[from + i] -
+									 reading->first_row]
+					<< (8 * plane);
 		}
 		r = put_codes(reading, codes, is_relative ? wanted->others + from : NULL,
 			      wanted->values + from, n);
@@ -267,8 +292,9 @@ static void put_and_keep(const struct chunk_decoder *decoder, struct reading *re
 
 	for (uint32_t from = 0; n < wanted->n_chosen; from += TILE_ROWS) {
 		put_tile(decoder, reading, from, values);
-		for (; n < wanted->n_chosen && wanted->rows[n] < from + TILE_ROWS; n++)
-			wanted->values[n] = values[wanted->rows[n] - from];
+		uint32_t first = reading->first_row + from;
+		for (; n < wanted->n_chosen && wanted->rows[n] - first < TILE_ROWS; n++)
+			wanted->values[n] = values[wanted->rows[n] - first];
 	}
 }
 
@@ -280,110 +306,110 @@ static int put_chosen(const struct chunk_decoder *decoder, struct reading *readi
 	return 0;
 }
 
+static int read_piece(struct chunk_decoder *decoder, struct input *piece, struct reading *reading)
+{
+	const struct chunk_column_head *head = reading->head;
+
+	if (head->coding == CHUNK_RELATIVE && !reading->wanted->others)
+		return -EBADMSG;
+	reading->has_null = head->flags & CHUNK_HAS_NULL;
+	reading->list = decoder->list;
+	int r = read_list(decoder, piece, reading);
+	if (r == 0)
+		r = read_planes(decoder, piece, head->n_planes, head->n_rows);
+	if (r == 0)
+		r = reading->wanted->rows ? put_chosen(decoder, reading)
+					  : put_all(decoder, reading);
+	return r == 0 && piece->n_left > 0 ? -EBADMSG : r;
+}
+
+/* How many of the chosen rows from one on come before a row. */
+static uint32_t count_before(const struct chunk_wanted *wanted, uint32_t from, uint32_t row)
+{
+	uint32_t to = from;
+
+	if (!wanted->rows)
+		return row - from;
+	while (to < wanted->n_chosen && wanted->rows[to] < row)
+		to++;
+	return to - from;
+}
+
 int chunk_column_values(struct chunk_decoder *decoder, const void *bytes, size_t n_bytes,
 			const struct chunk_wanted *wanted)
 {
-	struct input input = { bytes, n_bytes };
+	struct input input = { bytes, n_bytes }, bytes_of_piece;
 	struct chunk_column_head head;
-	struct reading reading = { .head = &head, .wanted = wanted, .list = decoder->list };
-	int r = read_head(&input, &head);
+	uint32_t row = 0, at = 0; /* that come next, of all and of those that are wanted */
+	int r = 0;
 
-	if (r < 0 || head.n_rows != wanted->n || (head.coding == CHUNK_RELATIVE && !wanted->others))
-		return -EBADMSG;
-	reading.has_null = head.flags & CHUNK_HAS_NULL;
-	r = read_list(decoder, &input, &reading);
-	if (r == 0)
-		r = read_planes(decoder, &input, head.n_planes, head.n_rows);
-	if (r == 0)
-		r = wanted->rows ? put_chosen(decoder, &reading) : put_all(decoder, &reading);
-	return r == 0 && input.n_left > 0 ? -EBADMSG : r;
+	while (r == 0 && input.n_left > 0) {
+		r = take_piece(&input, &head, &bytes_of_piece);
+		if (r < 0 || head.n_rows > wanted->n - row)
+			return -EBADMSG;
+		uint32_t n = count_before(wanted, at, row + head.n_rows);
+		const struct chunk_wanted piece = {
+			.values = wanted->values + at,
+			.others = wanted->others ? wanted->others + at : NULL,
+			.rows = n < head.n_rows ? wanted->rows + at : NULL,
+			.n_chosen = n,
+		};
+		struct reading reading = { .head = &head, .wanted = &piece, .first_row = row };
+		if (n > 0)
+			r = read_piece(decoder, &bytes_of_piece, &reading);
+		row += head.n_rows;
+		at += n;
+	}
+	return r == 0 && row < wanted->n ? -EBADMSG : r;
 }
 
 /* ---- Columns ---- */
 
 struct chunk_column *chunk_column_free(struct chunk_column *column)
 {
-	if (!column)
-		return NULL;
-	free(column->codes);
 	free(column);
 	return NULL;
 }
 
-static uint8_t width_of(uint64_t max)
+static bool ascends(const struct chunk_column *column)
 {
-	return max == 0		   ? 0
-	       : max <= UINT8_MAX  ? 1
-	       : max <= UINT16_MAX ? 2
-	       : max <= UINT32_MAX ? 4
-				   : 8;
-}
-
-static void put_code(const struct chunk_column *column, uint32_t i, uint64_t code)
-{
-	if (column->width == 1)
-		((uint8_t *)column->codes)[i] = (uint8_t)code;
-	else if (column->width == 2)
-		((uint16_t *)column->codes)[i] = (uint16_t)code;
-	else if (column->width == 4)
-		((uint32_t *)column->codes)[i] = (uint32_t)code;
-	else
-		((uint64_t *)column->codes)[i] = code;
-}
-
-/* Values to codes since the least one, in as few bytes as they fit in. */
-static int narrow(const int64_t *values, struct chunk_column *column)
-{
-	int64_t min = INT64_MAX, max = INT64_MIN;
-	bool has_null = column->has_null;
-
-	for (uint32_t i = 0; i < column->n; i++) {
-		bool is_null = has_null && values[i] == CHUNK_NULL;
-		min = !is_null && values[i] < min ? values[i] : min;
-		max = !is_null && values[i] > max ? values[i] : max;
+	for (uint32_t i = 1; i < column->n; i++) {
+		if (column->values[i] < column->values[i - 1])
+			return false;
 	}
-	column->base = min <= max ? (uint64_t)min : 0;
-	column->width = width_of(min <= max ? (uint64_t)max - column->base + has_null : 0);
-	column->n_bytes += (size_t)column->n * column->width;
-	if (column->width == 0)
-		return 0;
-	column->codes = malloc((size_t)column->n * column->width);
-	for (uint32_t i = 0; i < column->n && column->codes; i++) {
-		bool is_null = has_null && values[i] == CHUNK_NULL;
-		put_code(column, i, is_null ? 0 : (uint64_t)values[i] - column->base + has_null);
-	}
-	return column->codes ? 0 : -ENOMEM;
+	return !column->has_null;
 }
 
-int chunk_column_decode(struct chunk_decoder *decoder, const void *bytes, size_t n_bytes,
+int chunk_column_decode(struct chunk_decoder *decoder, const struct chunk_source *source,
 			const struct chunk_column *other, struct chunk_column **ret_column)
 {
-	struct input input = { bytes, n_bytes };
-	struct chunk_column_head head;
-	int r = read_head(&input, &head);
+	const struct chunk_outline *outline = &source->outline;
+	uint32_t n = outline->n_rows;
+	const uint16_t *places = source->places;
 
-	if (r < 0 || (head.coding == CHUNK_RELATIVE && (!other || other->n != head.n_rows)))
+	if (outline->other >= 0 && (!other || other->n != n))
 		return -EBADMSG;
-	for (uint32_t i = 0; i < head.n_rows && head.coding == CHUNK_RELATIVE; i++) {
-		decoder->others[i] = CHUNK_NULL; /* as the writer had it */
-		chunk_column_get(other, i, &decoder->others[i]);
-	}
-	const struct chunk_wanted wanted = { decoder->values, decoder->others, head.n_rows };
-	r = chunk_column_values(decoder, bytes, n_bytes, &wanted);
-	struct chunk_column *column = r == 0 ? malloc(sizeof(*column)) : NULL;
+	struct chunk_column *column = malloc(sizeof(*column) + n * sizeof(column->values[0]));
 	if (!column)
-		return r < 0 ? r : -ENOMEM;
-	*column = (struct chunk_column){
-		.n = head.n_rows,
-		.has_null = head.flags & CHUNK_HAS_NULL,
-		.is_ascending = head.flags & CHUNK_IS_ASCENDING,
-		.n_bytes = sizeof(*column),
+		return -ENOMEM;
+	*column = (struct chunk_column){ .n = n, .has_null = outline->has_null };
+	for (uint32_t i = 0; i < n && places && outline->other >= 0; i++)
+		decoder->others[i] = other->values[places[i]];
+	const struct chunk_wanted wanted = {
+		.values = places ? decoder->values : column->values,
+		.others = outline->other < 0 ? NULL
+			  : places	     ? decoder->others
+					     : other->values,
+		.n = n,
 	};
-	r = narrow(decoder->values, column);
+	int r = chunk_column_values(decoder, source->bytes, source->n_bytes, &wanted);
 	if (r < 0) {
-		chunk_column_free(column);
+		free(column);
 		return r;
 	}
+	for (uint32_t i = 0; i < n && places; i++)
+		column->values[places[i]] = decoder->values[i];
+	column->is_ascending = ascends(column);
 	*ret_column = column;
 	return 0;
 }

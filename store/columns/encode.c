@@ -295,6 +295,7 @@ int chunk_column_encode(struct chunk_encoder *encoder, const struct chunk_values
 		return r;
 	if (plan.coding == CHUNK_RELATIVE)
 		narrowed.head.other = plan.other;
+	narrowed.head.n_bytes = (uint32_t)n_out;
 	memcpy(encoder->out, &narrowed.head, sizeof(narrowed.head));
 	narrowed.head.checksum =
 		trace_checksum(encoder->out + CHUNK_CHECKED_FROM, n_out - CHUNK_CHECKED_FROM);

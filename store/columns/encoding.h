@@ -1,5 +1,8 @@
 #pragma once
-/* The bytes of a compressed column, shared by encode.c and decode.c. */
+/*
+ * The bytes of a compressed column, shared by encode.c and decode.c: one piece behind the other,
+ * each of which can be read alone. A piece is a head and what follows it.
+ */
 #include <stdint.h>
 
 /*
@@ -8,18 +11,19 @@
  * size and that many bytes of one zstd frame.
  */
 struct chunk_column_head {
-	uint32_t checksum; /* trace_checksum() of all that follows it */
+	uint32_t checksum; /* trace_checksum() of all that follows it in the piece */
+	uint32_t n_bytes; /* of the piece, with the head */
 	uint32_t n_rows;
 	uint8_t coding; /* enum chunk_coding */
 	uint8_t n_planes; /* 0 .. 8; 0: all codes are 0 */
 	uint8_t flags;
 	uint8_t shift; /* of the codes, to the left */
 	uint8_t other; /* RELATIVE: the other column */
-	uint8_t zero;
+	uint8_t zero[5];
 	uint16_t n_dictionary; /* 0 with DICTIONARY: 65,536 */
 	uint64_t base; /* added to the codes, but for DICTIONARY */
 };
-_Static_assert(sizeof(struct chunk_column_head) == 24, "what is on disk stays");
+_Static_assert(sizeof(struct chunk_column_head) == 32, "what is on disk stays");
 
 /* Loops over rows that gain from wider vectors, where the processor has them. */
 #if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&                \

@@ -4,9 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/cleanup.h"
 #include "store/columns/choose-encoding.h"
 #include "store/compact/chunk-store.h"
+#include "store/compact/frames.h"
 #include "store/database.h"
 #include "store/statement.h"
 #include "trace/frame.h"
@@ -24,6 +26,11 @@ struct column {
 	bool is_real;
 };
 
+/* What tells frames, in the order of struct frame_columns. */
+static const char *const framed_by[] = { "id",	 "process_id",	 "address",
+					 "size", "allocated_ns", "freed_ns" };
+#define N_FRAMED_BY (sizeof(framed_by) / sizeof(framed_by[0]))
+
 struct chunk_writer {
 	sqlite3 *db;
 	struct chunk_encoder *encoder;
@@ -39,6 +46,13 @@ struct chunk_writer {
 	int64_t next_chunk;
 	int64_t next_row;
 	uint64_t n_chunks;
+	/* Of blocks, whose rows lie in frames; NULL: they stay in their order. */
+	struct chunk_frames *frames;
+	const struct column *framed_by[N_FRAMED_BY];
+	int64_t *spare; /* n_room: for a column that is put into frames */
+	char *bytes; /* of a frame */
+	size_t n_bytes;
+	size_t n_bytes_allocated;
 };
 
 struct chunk_writer *chunk_writer_close(struct chunk_writer *writer)
@@ -50,6 +64,9 @@ struct chunk_writer *chunk_writer_close(struct chunk_writer *writer)
 	sqlite3_finalize(writer->insert_chunk);
 	sqlite3_finalize(writer->insert_column);
 	chunk_encoder_close(writer->encoder);
+	free(writer->frames);
+	free(writer->spare);
+	free(writer->bytes);
 	free(writer);
 	return NULL;
 }
@@ -96,6 +113,19 @@ static int check_columns(sqlite3 *db, const struct rows_table *rows, int *ret_ke
 	return strcmp(statement_string(row, 0), rows->columns) == 0 ? 0 : -EINVAL;
 }
 
+/* Frames, if rows have what tells them. */
+static int open_frames(struct chunk_writer *writer, const struct rows_table *rows)
+{
+	for (unsigned i = 0; i < N_FRAMED_BY; i++) {
+		int column = find_name(rows->columns, framed_by[i]);
+		if (column < 0)
+			return 0;
+		writer->framed_by[i] = &writer->columns[column];
+	}
+	writer->frames = malloc(sizeof(*writer->frames));
+	return writer->frames ? 0 : -ENOMEM;
+}
+
 static int open_columns(struct chunk_writer *writer, const struct rows_table *rows)
 {
 	int r = check_columns(writer->db, rows, &writer->id_column);
@@ -111,7 +141,7 @@ static int open_columns(struct chunk_writer *writer, const struct rows_table *ro
 			.is_real = rows->types[i] == 'r',
 		};
 	}
-	return 0;
+	return open_frames(writer, rows);
 }
 
 /* ---- Beginning ---- */
@@ -173,62 +203,164 @@ int chunk_writer_open(struct db *db, const struct rows_table *rows,
 
 /* ---- Storing a chunk ---- */
 
+/* Rows of a chunk that are written as one piece of each column. */
+struct piece {
+	uint32_t first;
+	uint32_t n;
+};
+
 static struct chunk_values values_of(const struct chunk_writer *writer, unsigned i,
-				     struct chunk_plan plan)
+				     struct chunk_plan plan, const struct piece *piece)
 {
+	const struct column *columns = writer->columns;
+
 	return (struct chunk_values){
-		.values = writer->columns[i].values,
-		.others = plan.coding == CHUNK_RELATIVE ? writer->columns[plan.other].values : NULL,
-		.n = writer->n,
-		.may_be_null = writer->columns[i].may_be_null,
+		.values = columns[i].values + piece->first,
+		.others = plan.coding == CHUNK_RELATIVE ? columns[plan.other].values + piece->first
+							: NULL,
+		.n = piece->n,
+		.may_be_null = columns[i].may_be_null,
 	};
 }
 
 /* Find how each column is narrowed best, by some rows of this chunk. */
 static int try_plans(struct chunk_writer *writer)
 {
+	const struct chunk_frames *frames = writer->frames;
+	struct piece piece = { 0, writer->n };
 	int r = 0;
+
+	for (uint32_t i = 0; frames && i <= frames->n / 2 && i < frames->n; i++)
+		piece = (struct piece){ i ? piece.first + piece.n : 0, frames->items[i].n_rows };
 
 	for (unsigned i = 0; i < writer->n_columns && r == 0; i++) {
 		struct chunk_trial trial = { .encoder = writer->encoder, .column = i };
 		for (unsigned j = 0; j <= i; j++) {
 			trial.plans[j] = writer->columns[j].plan;
 			trial.is_real[j] = writer->columns[j].is_real;
-			trial.values[j] = values_of(writer, j, (struct chunk_plan){ 0 });
+			trial.values[j] = values_of(writer, j, (struct chunk_plan){ 0 }, &piece);
 		}
 		r = chunk_trial_choose(&trial, &writer->columns[i].plan);
 	}
 	return r;
 }
 
-static int store_column(struct chunk_writer *writer, unsigned i)
+static int encode(struct chunk_writer *writer, unsigned i, const struct piece *piece,
+		  const void **ret_bytes, size_t *ret_n)
 {
 	struct chunk_plan plan = writer->columns[i].plan;
-	struct chunk_values values = values_of(writer, i, plan);
-	const void *bytes;
-	size_t n_bytes;
-	struct chunk_survey *survey = &writer->columns[i].survey;
+	struct chunk_values values = values_of(writer, i, plan, piece);
 
-	*survey = chunk_survey(&values);
-	values.survey = survey;
-	int r = chunk_column_encode(writer->encoder, &values, plan, &bytes, &n_bytes);
+	if (piece->n == writer->n)
+		values.survey = &writer->columns[i].survey;
+	int r = chunk_column_encode(writer->encoder, &values, plan, ret_bytes, ret_n);
 	if (r == -ERANGE)
 		r = chunk_column_encode(writer->encoder, &values,
-					(struct chunk_plan){ CHUNK_PLAIN, 0 }, &bytes, &n_bytes);
-	if (r < 0)
-		return r;
-	statement_integer(writer->insert_column, 1, writer->next_chunk * CHUNK_COLUMNS + i);
-	sqlite3_bind_blob(writer->insert_column, 2, bytes, (int)n_bytes, SQLITE_STATIC);
+					(struct chunk_plan){ CHUNK_PLAIN, 0 }, ret_bytes, ret_n);
+	return r;
+}
+
+static int store_row(struct chunk_writer *writer, unsigned number, const void *bytes, size_t n)
+{
+	statement_integer(writer->insert_column, 1, writer->next_chunk * CHUNK_FRAMES + number);
+	sqlite3_bind_blob(writer->insert_column, 2, bytes, (int)n, SQLITE_STATIC);
 	return statement_run(writer->insert_column);
 }
 
-/* The head: a checksum, and the ranges of all columns. */
+static int store_columns(struct chunk_writer *writer)
+{
+	const struct piece all = { 0, writer->n };
+	const void *bytes;
+	size_t n;
+	int r = 0;
+
+	for (unsigned i = 0; i < writer->n_columns && r == 0; i++) {
+		r = encode(writer, i, &all, &bytes, &n);
+		if (r == 0)
+			r = store_row(writer, i, bytes, n);
+	}
+	return r;
+}
+
+static int append(struct chunk_writer *writer, const void *bytes, size_t n)
+{
+	int r = grow_array_by(&writer->bytes, writer->n_bytes, n, &writer->n_bytes_allocated, 1);
+
+	if (r < 0)
+		return r;
+	memcpy(writer->bytes + writer->n_bytes, bytes, n);
+	writer->n_bytes += n;
+	return 0;
+}
+
+/* A frame: a piece of each column. */
+static int store_frame(struct chunk_writer *writer, unsigned number, const struct piece *piece)
+{
+	const void *bytes;
+	size_t n;
+	int r = 0;
+
+	writer->n_bytes = 0;
+	for (unsigned i = 0; i < writer->n_columns && r == 0; i++) {
+		r = encode(writer, i, piece, &bytes, &n);
+		uint32_t size = (uint32_t)n;
+		if (r == 0)
+			r = append(writer, &size, sizeof(size));
+		if (r == 0)
+			r = append(writer, bytes, n);
+	}
+	return r < 0 ? r : store_row(writer, number, writer->bytes, writer->n_bytes);
+}
+
+static int store_frames(struct chunk_writer *writer)
+{
+	struct piece piece = { 0, 0 };
+	int r = 0;
+
+	for (uint32_t i = 0; i < writer->frames->n && r == 0; i++) {
+		piece = (struct piece){ piece.first + piece.n, writer->frames->items[i].n_rows };
+		r = store_frame(writer, i, &piece);
+	}
+	return r;
+}
+
+/* Columns as they are stored; what their heads tell is of the order of ids. */
+static int arrange(struct chunk_writer *writer)
+{
+	for (unsigned i = 0; i < writer->n_columns; i++) {
+		const struct piece all = { 0, writer->n };
+		struct chunk_values values = values_of(writer, i, (struct chunk_plan){ 0 }, &all);
+		writer->columns[i].survey = chunk_survey(&values);
+	}
+	if (!writer->frames)
+		return 0;
+	const struct frame_columns columns = {
+		writer->framed_by[0]->values, writer->framed_by[1]->values,
+		writer->framed_by[2]->values, writer->framed_by[3]->values,
+		writer->framed_by[4]->values, writer->framed_by[5]->values,
+	};
+	int r = chunk_frames_make(writer->frames, &columns, writer->n);
+	for (unsigned i = 0; i < writer->n_columns && r == 0 && writer->frames->n > 1; i++) {
+		int64_t *values = writer->columns[i].values, *to = writer->spare;
+		for (uint32_t row = 0; row < writer->n; row++)
+			to[row] = values[writer->frames->rows[row]];
+		writer->columns[i].values = to;
+		writer->spare = values;
+	}
+	return r;
+}
+
+/* The head: a checksum, the ranges of all columns, and frames. */
 static int store_head(struct chunk_writer *writer, int64_t first, int64_t last)
 {
 	struct chunk_range ranges[CHUNK_COLUMNS];
-	size_t n_bytes = writer->n_columns * sizeof(ranges[0]);
-	char head[sizeof(uint32_t) + sizeof(ranges)];
+	size_t n_ranges = writer->n_columns * sizeof(ranges[0]);
+	size_t n_frames = writer->frames ? writer->frames->n * sizeof(struct chunk_frame) : 0;
+	size_t n_bytes = sizeof(uint32_t) + n_ranges + n_frames;
+	auto_free char *head = malloc(n_bytes);
 
+	if (!head)
+		return -ENOMEM;
 	memset(ranges, 0, sizeof(ranges));
 	for (unsigned i = 0; i < writer->n_columns; i++) {
 		const struct chunk_survey *survey = &writer->columns[i].survey;
@@ -236,9 +368,11 @@ static int store_head(struct chunk_writer *writer, int64_t first, int64_t last)
 		ranges[i] = (struct chunk_range){ survey->min, survey->max, survey->n_null,
 						  survey->is_ascending };
 	}
-	uint32_t checksum = trace_checksum(ranges, n_bytes);
+	memcpy(head + sizeof(uint32_t), ranges, n_ranges);
+	if (n_frames)
+		memcpy(head + sizeof(uint32_t) + n_ranges, writer->frames->items, n_frames);
+	uint32_t checksum = trace_checksum(head + sizeof(checksum), n_bytes - sizeof(checksum));
 	memcpy(head, &checksum, sizeof(checksum));
-	memcpy(head + sizeof(checksum), ranges, n_bytes);
 
 	const int64_t values[] = { writer->next_chunk,
 				   writer->columns[writer->run_column].values[0],
@@ -248,8 +382,7 @@ static int store_head(struct chunk_writer *writer, int64_t first, int64_t last)
 				   last };
 	for (int i = 0; i < 6; i++)
 		statement_integer(writer->insert_chunk, i + 1, values[i]);
-	sqlite3_bind_blob(writer->insert_chunk, 7, head, (int)(sizeof(checksum) + n_bytes),
-			  SQLITE_STATIC);
+	sqlite3_bind_blob(writer->insert_chunk, 7, head, (int)n_bytes, SQLITE_STATIC);
 	return statement_run(writer->insert_chunk);
 }
 
@@ -265,10 +398,11 @@ int chunk_writer_flush(struct chunk_writer *writer)
 		first = ids[0];
 		last = ids[writer->n - 1];
 	}
-	if (writer->n_chunks++ % TRY_CHUNKS == 0)
+	r = arrange(writer);
+	if (r == 0 && writer->n_chunks++ % TRY_CHUNKS == 0)
 		r = try_plans(writer);
-	for (unsigned i = 0; i < writer->n_columns && r == 0; i++)
-		r = store_column(writer, i);
+	if (r == 0)
+		r = writer->frames ? store_frames(writer) : store_columns(writer);
 	if (r == 0)
 		r = store_head(writer, first, last);
 	writer->next_chunk++;
@@ -302,6 +436,12 @@ static int reserve(struct chunk_writer *writer, uint32_t n)
 		if (!values)
 			return -ENOMEM;
 		writer->columns[i].values = values;
+	}
+	if (writer->frames) {
+		int64_t *spare = realloc(writer->spare, n_room * sizeof(*spare));
+		if (!spare)
+			return -ENOMEM;
+		writer->spare = spare;
 	}
 	writer->n_room = n_room;
 	return 0;

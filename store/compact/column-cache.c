@@ -22,6 +22,11 @@ struct chunk_cache {
 	size_t max_bytes;
 };
 
+static size_t bytes_of(const struct chunk_column *column)
+{
+	return sizeof(*column) + column->n * sizeof(column->values[0]);
+}
+
 static struct chunk_entry **bucket_of(struct chunk_cache *cache, int64_t key)
 {
 	uint64_t hash = (uint64_t)key * UINT64_C(0x9e3779b97f4a7c15);
@@ -45,7 +50,7 @@ static void unlink_idle(struct chunk_cache *cache, struct chunk_entry *entry)
 {
 	entry->before->next = entry->next;
 	entry->next->before = entry->before;
-	cache->n_bytes -= entry->column->n_bytes;
+	cache->n_bytes -= bytes_of(entry->column);
 }
 
 static void make_unknown(struct chunk_cache *cache, struct chunk_entry *entry)
@@ -137,7 +142,7 @@ void chunk_cache_put(struct chunk_cache *cache, const struct chunk_column *colum
 	entry->before = &cache->idle;
 	entry->next->before = entry;
 	cache->idle.next = entry;
-	cache->n_bytes += column->n_bytes;
+	cache->n_bytes += bytes_of(column);
 	while (cache->n_bytes > cache->max_bytes)
 		drop_oldest(cache);
 }

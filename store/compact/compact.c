@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "store/columns/column.h"
+#include "store/compact/chunk-store.h"
 #include "store/compact/virtual-table.h"
 #include "store/database.h"
 #include "store/statement.h"
@@ -156,7 +156,7 @@ int compact_delete_run(struct db *db, const char *table, int64_t run_id)
 		" AND chunk.id * %d + %d"
 		" WHERE run_id = %lld);"
 		"DELETE FROM \"%w_chunk\" WHERE run_id = %lld",
-		table, table, table, (int)CHUNK_COLUMNS, (int)CHUNK_COLUMNS, (int)CHUNK_COLUMNS - 1,
+		table, table, table, (int)CHUNK_FRAMES, (int)CHUNK_FRAMES, (int)CHUNK_FRAMES - 1,
 		(long long)run_id, table, (long long)run_id);
 	int r = sql ? db_exec(db, sql) : -ENOMEM;
 

@@ -33,6 +33,8 @@ struct job {
 		int other;
 		int64_t *values; /* CHUNK_ROWS */
 	} columns[CHUNK_COLUMNS];
+	uint16_t *places; /* of rows in frames, CHUNK_ROWS */
+	int64_t *spare; /* for a column that is put in order, likewise */
 	int result;
 };
 
@@ -61,6 +63,7 @@ struct scan {
 	struct job *places[CHUNK_SERIES]; /* chunks whose rows are given out */
 	struct job *given; /* was given out as a whole */
 	int64_t *merged[SCAN_COLUMNS];
+	int64_t *others; /* of a piece of a frame */
 	struct scan_rows out;
 	/* `work` of the workers is under the lock. */
 	pthread_mutex_t lock;
@@ -123,6 +126,23 @@ static void choose_rows(const struct scan *scan, struct job *job)
 	}
 }
 
+/* Rows of frames go where their ids belong. */
+static int put_in_order(const struct scan *scan, struct job *job)
+{
+	int r = chunk_places(job->columns[scan->id_column].values, job->n, job->places);
+
+	for (unsigned i = 0; i < CHUNK_COLUMNS && r > 0; i++) {
+		int64_t *values = job->columns[i].values, *to = job->spare;
+		if (!((job->first | job->rest) >> i & 1))
+			continue;
+		for (uint32_t row = 0; row < job->n; row++)
+			to[job->places[row]] = values[row];
+		job->columns[i].values = to;
+		job->spare = values;
+	}
+	return r < 0 ? r : 0;
+}
+
 static void decode(const struct worker *worker, struct job *job)
 {
 	job->n = job->head->n_rows;
@@ -131,6 +151,8 @@ static void decode(const struct worker *worker, struct job *job)
 		choose_rows(worker->scan, job);
 	if (r == 0 && job->n > 0)
 		r = decode_columns(worker->decoder, job, job->rest);
+	if (r == 0 && job->n > 0 && job->head->frames)
+		r = put_in_order(worker->scan, job);
 	job->result = r;
 }
 
@@ -217,9 +239,12 @@ struct scan *scan_close(struct scan *scan)
 			free(scan->jobs[i].columns[j].values);
 		}
 		free(scan->jobs[i].chosen);
+		free(scan->jobs[i].places);
+		free(scan->jobs[i].spare);
 	}
 	for (unsigned i = 0; i < SCAN_COLUMNS; i++)
 		free(scan->merged[i]);
+	free(scan->others);
 	free(scan->chunks);
 	free(scan->schema);
 	if (scan->is_begun)
@@ -350,7 +375,8 @@ static int open_chunks(sqlite3 *db, struct scan *scan)
 	scan->run_column = sqlite3_column_int(row, 2);
 	if (scan->run_column < 0 || n_columns == 0 || n_columns > CHUNK_COLUMNS)
 		return -EINVAL;
-	scan->store = chunk_store_open(db, scan->schema, scan->table, n_columns, 0);
+	const struct chunk_table table = { scan->schema, scan->table, n_columns, scan->id_column };
+	scan->store = chunk_store_open(db, &table, 0);
 	return scan->store ? list_chunks(scan) : -ENOMEM;
 }
 
@@ -433,9 +459,9 @@ static int fetch_column(struct scan *scan, struct job *job, int column, uint64_t
 			return r < 0 ? r : -ENOMEM;
 		memcpy(stored->bytes, bytes.at, bytes.n);
 		stored->n = bytes.n;
-		stored->other = bytes.other;
+		stored->other = bytes.outline.other;
 		*which |= UINT64_C(1) << column;
-		column = bytes.other;
+		column = stored->other;
 	}
 	return 0;
 }
@@ -448,11 +474,76 @@ static int fetch(struct scan *scan, struct job *job)
 	for (unsigned i = 0; i < scan->n_columns && r == 0; i++)
 		r = fetch_column(scan, job, (int)scan->columns[i],
 				 i < scan->choice.n_columns ? &job->first : &job->rest);
-	if (r == 0 && scan->is_merged && scan->id_column >= 0)
+	if (r == 0 && job->head->frames && scan->id_column < 0)
+		r = -EBADMSG;
+	if (r == 0 && (scan->is_merged || job->head->frames) && scan->id_column >= 0)
 		r = fetch_column(scan, job, scan->id_column, &job->rest);
+	if (r == 0 && job->head->frames && !job->places)
+		job->places = malloc(CHUNK_ROWS * sizeof(*job->places));
+	if (r == 0 && job->head->frames && !job->spare)
+		job->spare = malloc(CHUNK_ROWS * sizeof(*job->spare));
 	if (r == 0 && scan->choice.n_columns && !job->chosen)
 		job->chosen = malloc(CHUNK_ROWS * sizeof(*job->chosen));
-	return r < 0 || job->chosen || !scan->choice.n_columns ? r : -ENOMEM;
+	if (r < 0)
+		return r;
+	bool has_room = (job->chosen || !scan->choice.n_columns) &&
+			((job->places && job->spare) || !job->head->frames);
+	return has_room ? 0 : -ENOMEM;
+}
+
+/* ---- Frames ---- */
+
+size_t scan_n_chunks(const struct scan *scan)
+{
+	return scan->n_chunks;
+}
+
+const struct chunk_head *scan_chunk(const struct scan *scan, size_t i)
+{
+	return scan->chunks[i].head;
+}
+
+static int read_piece(struct scan *scan, struct chunk_decoder *decoder,
+		      const struct scan_frame *frame, unsigned column, int64_t *to)
+{
+	struct chunk_wanted wanted = {
+		.values = to,
+		.n = frame->head->frames[frame->number].n_rows,
+		.rows = frame->rows,
+		.n_chosen = frame->n_rows,
+	};
+	struct chunk_bytes bytes;
+	int r = chunk_store_piece(scan->store, frame->head, frame->number, column, &bytes);
+
+	if (r == 0 && bytes.outline.other >= 0) {
+		struct chunk_bytes other;
+		struct chunk_wanted others = wanted;
+		others.values = scan->others;
+		r = chunk_store_piece(scan->store, frame->head, frame->number,
+				      (unsigned)bytes.outline.other, &other);
+		if (r == 0 && other.outline.other >= 0) /* the writer's are relative once */
+			r = -EBADMSG;
+		if (r == 0)
+			r = chunk_column_values(decoder, other.at, other.n, &others);
+		wanted.others = scan->others;
+	}
+	return r < 0 ? r : chunk_column_values(decoder, bytes.at, bytes.n, &wanted);
+}
+
+int scan_read_frame(struct scan *scan, struct chunk_decoder *decoder,
+		    const struct scan_frame *frame, int64_t *const *to)
+{
+	int r = 0;
+
+	if (!scan->others)
+		scan->others = malloc(CHUNK_FRAME_ROWS * sizeof(*scan->others));
+	if (!scan->others)
+		return -ENOMEM;
+	for (unsigned i = 0; i < scan->n_columns && r == 0; i++) {
+		if (frame->wanted >> i & 1)
+			r = read_piece(scan, decoder, frame, scan->columns[i], to[i]);
+	}
+	return r;
 }
 
 /* Begin with the next chunks. */

@@ -6,6 +6,7 @@
  */
 #include <sqlite3.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define SCAN_COLUMNS 20u /* at most */
@@ -54,6 +55,27 @@ void scan_cleanup(struct scan **scan);
 /* Before the first row. The choice is copied. */
 void scan_bound(struct scan *scan, const struct scan_bound *bound);
 void scan_choose(struct scan *scan, const struct scan_choice *choice);
+
+struct chunk_head;
+struct chunk_decoder;
+
+/* Rows of a frame (chunk-store.h), and which of the query's columns. */
+struct scan_frame {
+	const struct chunk_head *head;
+	uint32_t number;
+	unsigned wanted; /* bit i: column i */
+	const uint32_t *rows; /* only these, ascending; NULL: all */
+	uint32_t n_rows; /* of rows */
+};
+
+/*
+ * Frames instead of rows: the chunks that are left, and values of a frame. The decoder is the
+ * caller's. Returns 0, -EBADMSG or another negative errno.
+ */
+size_t scan_n_chunks(const struct scan *scan);
+const struct chunk_head *scan_chunk(const struct scan *scan, size_t i);
+int scan_read_frame(struct scan *scan, struct chunk_decoder *decoder,
+		    const struct scan_frame *frame, int64_t *const *to);
 
 /* Rows of all that is left, also those that will not be wanted. */
 uint64_t scan_n_rows(const struct scan *scan);

@@ -79,14 +79,15 @@ static int table_connect(sqlite3 *db, void *context, int n, const char *const *a
 	struct table *table = calloc(1, sizeof(*table));
 	if (!table)
 		return SQLITE_NOMEM;
-	table->store = chunk_store_open(db, arguments[1], arguments[2], n_columns,
-					(size_t)(uintptr_t)context);
+	set_columns(table, arguments + 3, n_columns);
+	const struct chunk_table chunks = { arguments[1], arguments[2], n_columns,
+					    table->id_column };
+	table->store = chunk_store_open(db, &chunks, (size_t)(uintptr_t)context);
 	table->name = strdup(arguments[2]);
 	if (!table->store || !table->name) {
 		table_disconnect(&table->base);
 		return SQLITE_NOMEM;
 	}
-	set_columns(table, arguments + 3, n_columns);
 	*ret_table = &table->base;
 	return SQLITE_OK;
 }

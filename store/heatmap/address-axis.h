@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "store/axis.h"
+
 struct db;
 
 /* What lies in a range, as bits: where no mapping tells what it is, this does. */
@@ -46,29 +48,6 @@ int picture_ranges_add(struct picture_ranges *ranges, uint64_t address, uint64_t
 
 /* Sort in what waits, and join ranges until there are few enough for an axis. 0 or -ENOMEM. */
 int picture_ranges_settle(struct picture_ranges *ranges);
-
-/*
- * The last byte of something, within what addresses there are; its page is not the very last one.
- */
-static inline uint64_t picture_last_byte(uint64_t address, uint64_t size)
-{
-	const uint64_t most = UINT64_MAX - 4096;
-	uint64_t last = address + (size ? size - 1 : 0);
-
-	return last < address || last > most ? most : last;
-}
-
-/*
- * Times on the axis: 73 years to both sides, so that what is computed from them is no longer than
- * an int64_t.
- */
-#define PICTURE_MOST_NS (INT64_C(1) << 61)
-static inline int64_t picture_held_ns(int64_t time_ns)
-{
-	if (time_ns > PICTURE_MOST_NS)
-		return PICTURE_MOST_NS;
-	return time_ns < -PICTURE_MOST_NS ? -PICTURE_MOST_NS : time_ns;
-}
 
 /* What a run's processes are known to have at which addresses: files, stacks, mappings. */
 struct picture_regions;

@@ -153,9 +153,17 @@ struct picture_curves *picture_curves_begin(struct db *db, int64_t run_id, int64
 
 static int write_site(struct site *site, sqlite3_stmt *insert)
 {
+	uint8_t bytes[SLOTS * sizeof(uint64_t)];
+	uint64_t bits = 1;
+
 	reach(site, SLOTS - 1);
+	for (unsigned i = 0; i < SLOTS; i++)
+		bits |= site->most[i];
+	unsigned width = (64 - (unsigned)__builtin_clzll(bits) + 7) / 8;
+	for (unsigned i = 0; i < SLOTS * width; i++)
+		bytes[i] = (uint8_t)(site->most[i / width] >> i % width * 8);
 	statement_integer(insert, 2, site->stack_id);
-	sqlite3_bind_blob(insert, 3, site->most, sizeof(site->most), SQLITE_STATIC);
+	sqlite3_bind_blob(insert, 3, bytes, (int)(SLOTS * width), SQLITE_STATIC);
 	return statement_run(insert);
 }
 

@@ -173,11 +173,12 @@ static int use_part(struct picture_job *job, const struct picture_part *part, st
 	struct picture_look look = {
 		.stride = use->is_drawn || job->block_stride == 0 ? 1 : job->block_stride,
 		.wanted = use->is_drawn ? BLOCK_PLACES | BLOCK_NAMES : BLOCK_PLACES,
+		.within = &job->slice,
 	};
 	int r;
 
 	use->weight = job->block_stride == 0 ? 0 : picture_weight(part, look.stride);
-	while ((r = picture_store_next(job->store, part, &look)) > 0)
+	while ((r = picture_store_next(job->store, job->process, part, &look)) > 0)
 		use_piece(job, use);
 	return r;
 }
@@ -256,7 +257,7 @@ int picture_touches_count(struct picture_job *job)
 	while (r == 0 &&
 	       (part = picture_part_next(job->process, part, PICTURE_KIND_TOUCHES, &job->slice))) {
 		struct picture_look look = { .stride = job->touch_stride, .wanted = wanted };
-		while ((r = picture_store_next(job->store, part, &look)) > 0)
+		while ((r = picture_store_next(job->store, job->process, part, &look)) > 0)
 			job->picture->n_touches +=
 				count_piece(job) * picture_weight(part, job->touch_stride);
 	}
@@ -307,7 +308,7 @@ int picture_touches_list(struct picture_job *job)
 	       (part = picture_part_next(job->process, part, PICTURE_KIND_TOUCHES, &job->slice))) {
 		struct picture_look look = { .stride = 1,
 					     .wanted = BIT(PICTURE_TOUCH_COLUMNS) - 1 };
-		while ((r = picture_store_next(job->store, part, &look)) > 0)
+		while ((r = picture_store_next(job->store, job->process, part, &look)) > 0)
 			list_piece(job);
 	}
 	return r;

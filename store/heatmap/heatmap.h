@@ -100,15 +100,16 @@ struct picture {
 
 /*
  * What pictures of one database are made from, read once. One thread at a time; a large picture is
- * made by two, which both read db: it must be serialized (SQLite is, unless asked otherwise).
+ * made by two, which both read: db must be serialized (SQLite is, unless asked otherwise).
  */
 struct picture_store;
 
 /*
- * db stays the caller's and must outlive the store. Returns 0, -ENODATA when no picture was stored
+ * db has the pictures, and rows the rows of their blocks: mostly they are the same. Both stay the
+ * caller's and must outlive the store. Returns 0, -ENODATA when no picture was stored
  * yet (made for a report, or by analyze --no-tiles), -ENOMEM, -EPROTO (sqlite3_errmsg() tells).
  */
-int picture_store_open(sqlite3 *db, struct picture_store **ret_store);
+int picture_store_open(sqlite3 *db, sqlite3 *rows, struct picture_store **ret_store);
 struct picture_store *picture_store_close(struct picture_store *store); /* accepts NULL */
 
 static inline void picture_store_cleanup(struct picture_store **store)

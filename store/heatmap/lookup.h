@@ -5,16 +5,22 @@
 #include "store/heatmap/heatmap.h"
 #include "store/heatmap/parts.h"
 
-/* A part as picture_part tells of it, on the axes of a picture. */
+struct chunk_decoder;
+struct chunk_head;
+struct scan;
+
+/* Touches as picture_part tells of them, or a frame of blocks, on the axes of a picture. */
 struct picture_part {
-	int64_t id;
+	int64_t id; /* of touches */
+	const struct chunk_head *chunk; /* of blocks: whose frame they are, and which; else NULL */
+	uint32_t frame;
 	uint32_t n;
 	enum picture_kind kind;
 	uint64_t from; /* picture_time() of the first item */
 	uint64_t to; /* behind the last one */
-	uint64_t low; /* an address, until the process's bands are read; then a place */
-	uint64_t high; /* behind the last byte, likewise */
-	uint64_t max_size;
+	uint64_t low; /* place of the lowest byte */
+	uint64_t high; /* behind the last one */
+	uint64_t max_size; /* of blocks */
 	uint64_t max_life_ns;
 };
 
@@ -30,19 +36,21 @@ struct picture_process {
 	uint64_t n_touches;
 	struct picture_band *bands; /* NULL: not read yet */
 	size_t n_bands;
-	struct picture_part *parts; /* of the store's */
+	const struct picture_part *stored; /* of touches, with addresses for places */
+	size_t n_stored;
+	struct picture_part *parts; /* of touches and blocks; read with the bands */
 	size_t n_parts;
+	struct scan *blocks;
 	bool has_grid;
 };
 
-struct chunk_decoder;
-
 struct picture_store {
 	sqlite3 *db;
+	sqlite3 *rows; /* the database that has the rows */
 	struct picture_process *processes;
 	size_t n_processes;
 	size_t n_processes_allocated;
-	struct picture_part *parts; /* by process */
+	struct picture_part *parts; /* of touches, by process */
 	size_t n_parts;
 	size_t n_parts_allocated;
 	size_t filled; /* the process whose parts are being read */
@@ -81,14 +89,16 @@ struct picture_look {
 	unsigned stride; /* 1, 4, 16 */
 	unsigned wanted;
 	unsigned n; /* pieces that were read: 0 before the first */
+	/* Blocks that cannot meet these places may be left out; NULL: none are. */
+	const struct picture_request *within;
 };
 
 /*
  * Read the next piece of a part into store->columns. Returns 1, 0: there is none any more, -ENOMEM
  * or -EPROTO.
  */
-int picture_store_next(struct picture_store *store, const struct picture_part *part,
-		       struct picture_look *look);
+int picture_store_next(struct picture_store *store, const struct picture_process *process,
+		       const struct picture_part *part, struct picture_look *look);
 
 /* For how many each item stands. */
 static inline unsigned picture_weight(const struct picture_part *part, unsigned stride)

@@ -7,22 +7,17 @@
 #include "common/array.h"
 #include "common/cleanup.h"
 #include "common/hash-map.h"
+#include "common/radix-sort.h"
 #include "store/columns/column.h"
 #include "store/database-internal.h"
-#include "store/heatmap/address-axis.h"
+#include "store/axis.h"
 #include "store/statement.h"
 #include "store/writer-thread.h"
 
 /* Items stand in the order of time and id, which are told by their distances. */
-static const uint8_t codings[][PICTURE_COLUMNS] = {
-	[PICTURE_KIND_TOUCHES] = { [PICTURE_TOUCH_TIME] = CHUNK_DELTA,
-				   [PICTURE_TOUCH_SAMPLE] = CHUNK_DELTA },
-	[PICTURE_KIND_BLOCKS] = { [PICTURE_BLOCK_ALLOCATED] = CHUNK_DELTA,
-				  [PICTURE_BLOCK_ID] = CHUNK_DELTA },
-};
-static const unsigned n_columns_of[] = {
-	[PICTURE_KIND_TOUCHES] = PICTURE_TOUCH_COLUMNS,
-	[PICTURE_KIND_BLOCKS] = PICTURE_BLOCK_COLUMNS,
+static const enum chunk_coding codings[PICTURE_TOUCH_COLUMNS] = {
+	[PICTURE_TOUCH_TIME] = CHUNK_DELTA,
+	[PICTURE_TOUCH_SAMPLE] = CHUNK_DELTA,
 };
 
 struct picture_packer {
@@ -80,13 +75,13 @@ static int pack_column(struct picture_packer *packer, const int64_t *column, uin
 }
 
 int picture_pack(struct picture_packer *packer, const int64_t *const *columns, uint32_t n,
-		 enum picture_kind kind, struct picture_bytes *ret_bytes)
+		 struct picture_bytes *ret_bytes)
 {
 	int r = 0;
 
 	packer->n_bytes = 0;
-	for (unsigned c = 0; c < n_columns_of[kind] && r == 0; c++)
-		r = pack_column(packer, columns[c], n, codings[kind][c]);
+	for (unsigned c = 0; c < PICTURE_TOUCH_COLUMNS && r == 0; c++)
+		r = pack_column(packer, columns[c], n, codings[c]);
 	if (r == 0)
 		*ret_bytes = (struct picture_bytes){ packer->bytes, packer->n_bytes };
 	return r;
@@ -113,12 +108,12 @@ void picture_columns_finish(struct picture_columns *columns)
 int picture_unpack_column(struct chunk_decoder *decoder, const struct picture_bytes *bytes,
 			  int64_t *to, uint32_t n_max, uint32_t *ret_n)
 {
-	int other;
-	int r = chunk_column_check(bytes->data, bytes->n, &other);
+	struct chunk_outline outline;
+	int r = chunk_column_check(bytes->data, bytes->n, &outline);
 
 	if (r < 0)
 		return r;
-	const struct chunk_wanted wanted = { to, NULL, chunk_column_n_rows(bytes->data) };
+	const struct chunk_wanted wanted = { to, NULL, outline.n_rows };
 	*ret_n = wanted.n;
 	return wanted.n > n_max ? -EBADMSG
 				: chunk_column_values(decoder, bytes->data, bytes->n, &wanted);
@@ -156,47 +151,13 @@ int picture_unpack(struct chunk_decoder *decoder, const struct picture_bytes *by
 #define SLAB_ITEMS  (16u * PICTURE_PART_ITEMS)
 #define ALL_ITEMS   (3u * SLAB_ITEMS) /* in all slabs: 54 MiB */
 #define FIRST_ITEMS 8u
-#define TIERS	    8u /* of size, and of life; each holds 16 times what the one before does */
-#define ALL_TIERS   (TIERS * TIERS)
-#define TOUCHES	    ALL_TIERS /* the slab of touches */
 #define SLAB_PARTS  (SLAB_ITEMS / PICTURE_PART_ITEMS) /* at most */
-#define TIME_COLUMN 0
-#define CUT_COLUMN  1
-_Static_assert((int)PICTURE_TOUCH_ADDRESS == CUT_COLUMN && (int)PICTURE_BLOCK_ADDRESS == CUT_COLUMN,
-	       "slabs are cut by it");
 
 struct slab {
 	int64_t process_id;
-	unsigned tier; /* of blocks; or TOUCHES */
-	int64_t *items; /* each with as many columns as its kind; of blocks the life follows */
+	struct picture_item *items;
 	uint32_t n;
 	uint32_t n_allocated;
-};
-
-static enum picture_kind kind_of(const struct slab *slab)
-{
-	return slab->tier == TOUCHES ? PICTURE_KIND_TOUCHES : PICTURE_KIND_BLOCKS;
-}
-
-static unsigned n_columns(const struct slab *slab)
-{
-	return n_columns_of[kind_of(slab)];
-}
-
-static bool has_lives(const struct slab *slab)
-{
-	return slab->tier != TOUCHES;
-}
-
-static int64_t *item_at(const struct slab *slab, uint32_t i)
-{
-	return slab->items + (size_t)i * (n_columns(slab) + has_lives(slab));
-}
-
-/* An item and what it is cut by, while a slab is sorted. */
-struct key {
-	uint64_t value; /* address */
-	uint32_t index;
 };
 
 struct picture_slabs {
@@ -205,13 +166,13 @@ struct picture_slabs {
 	struct slab *slabs;
 	size_t n_slabs;
 	size_t n_slabs_allocated;
-	struct key_map numbers; /* of process and tier: 1 + place in slabs */
+	struct key_map numbers; /* of process.id: 1 + place in slabs */
 	uint32_t n_items;
 	struct picture_packer *packer;
 	sqlite3_stmt *insert_part;
 	sqlite3_stmt *insert_data;
 	int64_t next_part;
-	struct key *keys; /* 2 * SLAB_ITEMS; NULL until a slab needs more than one part */
+	struct radix_key *keys; /* 2 * SLAB_ITEMS; NULL until a slab needs more than one part */
 	int64_t *columns[PICTURE_COLUMNS]; /* of a part, its pieces side by side */
 	/* A full slab is written while the next ones are filled. */
 	struct slab written;
@@ -242,9 +203,8 @@ static int prepare(struct picture_slabs *slabs)
 {
 	sqlite3 *db = db_handle(slabs->db);
 	int r = statement_prepare(db,
-				  "INSERT INTO picture_part(id, run_id, process_id, kind, n,"
-				  " from_ns, to_ns, low, high, max_size, max_life_ns)"
-				  " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+				  "INSERT INTO picture_part(id, run_id, process_id, n, from_ns,"
+				  " to_ns, low, high) VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
 				  &slabs->insert_part);
 
 	if (r == 0)
@@ -256,53 +216,26 @@ static int prepare(struct picture_slabs *slabs)
 	return r;
 }
 
-/* What the row of picture_part says. */
-struct extent {
-	int64_t from_ns;
-	int64_t to_ns;
-	uint64_t low;
-	uint64_t high;
-	int64_t max_size;
-	int64_t max_life_ns;
-};
-
-static struct extent extent_of(const struct slab *slab, const uint32_t *part, uint32_t n)
-{
-	struct extent extent = { .from_ns = INT64_MAX, .to_ns = INT64_MIN, .low = UINT64_MAX };
-
-	for (uint32_t i = 0; i < n; i++) {
-		const int64_t *values = item_at(slab, part[i]);
-		uint64_t low = (uint64_t)values[CUT_COLUMN];
-		int64_t size = has_lives(slab) ? values[PICTURE_BLOCK_SIZE] : 1;
-		int64_t life_ns = has_lives(slab) ? values[PICTURE_BLOCK_COLUMNS] : 0;
-		uint64_t last = picture_last_byte(low, (uint64_t)size);
-		int64_t from_ns = values[TIME_COLUMN];
-		extent.from_ns = from_ns < extent.from_ns ? from_ns : extent.from_ns;
-		extent.to_ns = from_ns + life_ns > extent.to_ns ? from_ns + life_ns : extent.to_ns;
-		extent.low = low < extent.low ? low : extent.low;
-		extent.high = last > extent.high ? last : extent.high;
-		extent.max_size = size > extent.max_size ? size : extent.max_size;
-		extent.max_life_ns = life_ns > extent.max_life_ns ? life_ns : extent.max_life_ns;
-	}
-	return extent;
-}
-
+/* part: places in the slab, in order of time. */
 static int write_head(struct picture_slabs *slabs, const struct slab *slab, const uint32_t *part,
 		      uint32_t n)
 {
-	struct extent extent = extent_of(slab, part, n);
+	int64_t from_ns = INT64_MAX, to_ns = INT64_MIN;
+	uint64_t low = UINT64_MAX, high = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		const int64_t *touch = slab->items[part[i]].values;
+		uint64_t at = (uint64_t)touch[PICTURE_TOUCH_ADDRESS];
+		uint64_t byte = picture_last_byte(at, 1);
+		int64_t time_ns = touch[PICTURE_TOUCH_TIME];
+		from_ns = time_ns < from_ns ? time_ns : from_ns;
+		to_ns = time_ns > to_ns ? time_ns : to_ns;
+		low = at < low ? at : low;
+		high = byte > high ? byte : high;
+	}
 	const int64_t values[] = {
-		slabs->next_part,
-		slabs->run_id,
-		slab->process_id,
-		kind_of(slab),
-		n,
-		extent.from_ns,
-		extent.to_ns,
-		(int64_t)extent.low,
-		(int64_t)extent.high,
-		extent.max_size,
-		extent.max_life_ns,
+		slabs->next_part, slabs->run_id, slab->process_id, n,
+		from_ns,	  to_ns,	 (int64_t)low,	   (int64_t)high,
 	};
 
 	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
@@ -311,15 +244,14 @@ static int write_head(struct picture_slabs *slabs, const struct slab *slab, cons
 }
 
 /* Items of the columns from one on. */
-static int write_piece(struct picture_slabs *slabs, enum picture_kind kind, uint32_t from,
-		       uint32_t n, unsigned piece)
+static int write_piece(struct picture_slabs *slabs, uint32_t from, uint32_t n, unsigned piece)
 {
 	const int64_t *columns[PICTURE_COLUMNS];
 	struct picture_bytes bytes;
 
 	for (unsigned c = 0; c < PICTURE_COLUMNS; c++)
 		columns[c] = slabs->columns[c] + from;
-	int r = picture_pack(slabs->packer, columns, n, kind, &bytes);
+	int r = picture_pack(slabs->packer, columns, n, &bytes);
 	if (r < 0)
 		return r;
 	statement_integer(slabs->insert_data, 1, slabs->next_part * PICTURE_ROWS_OF_PART + piece);
@@ -328,7 +260,6 @@ static int write_piece(struct picture_slabs *slabs, enum picture_kind kind, uint
 	return statement_run(slabs->insert_data);
 }
 
-/* part: places in the slab, in order of time. */
 static int write_part(struct picture_slabs *slabs, const struct slab *slab, const uint32_t *part,
 		      uint32_t n)
 {
@@ -342,67 +273,38 @@ static int write_part(struct picture_slabs *slabs, const struct slab *slab, cons
 		filled[piece] = starts[piece];
 	}
 	for (uint32_t i = 0; i < n; i++) {
-		const int64_t *item = item_at(slab, part[i]);
+		const struct picture_item *item = &slab->items[part[i]];
 		uint32_t to = filled[picture_piece_of(i, n)]++;
-		for (unsigned c = 0; c < n_columns(slab); c++)
-			slabs->columns[c][to] = item[c];
+		for (unsigned c = 0; c < PICTURE_COLUMNS; c++)
+			slabs->columns[c][to] = item->values[c];
 	}
 	for (unsigned piece = 0; piece < PICTURE_PIECES && r == 0; piece++) {
 		if (starts[piece + 1] > starts[piece])
-			r = write_piece(slabs, kind_of(slab), starts[piece],
-					starts[piece + 1] - starts[piece], piece);
+			r = write_piece(slabs, starts[piece], starts[piece + 1] - starts[piece],
+					piece);
 	}
 	slabs->next_part++;
 	return r;
-}
-
-/* Sort by one byte of the value, from keys to other; returns whether it changes anything. */
-static bool sort_byte(const struct key *keys, struct key *other, uint32_t n, unsigned shift)
-{
-	uint32_t starts[256] = { 0 };
-	uint32_t at = 0;
-
-	for (uint32_t i = 0; i < n; i++)
-		starts[(keys[i].value >> shift) & 255]++;
-	if (starts[(keys[0].value >> shift) & 255] == n)
-		return false;
-	for (unsigned i = 0; i < 256; i++) {
-		uint32_t here = starts[i];
-		starts[i] = at;
-		at += here;
-	}
-	for (uint32_t i = 0; i < n; i++)
-		other[starts[(keys[i].value >> shift) & 255]++] = keys[i];
-	return true;
 }
 
 /*
  * The slab's items by address, and then by time. The keys are the slabs' until they are sorted
  * anew; NULL: no memory.
  */
-static const struct key *sort(struct picture_slabs *slabs, const struct slab *slab)
+static const struct radix_key *sort(struct picture_slabs *slabs, const struct slab *slab)
 {
 	/* Most runs are small, and those 8 MiB are not for them. */
 	if (!slabs->keys)
 		slabs->keys = malloc(2ul * SLAB_ITEMS * sizeof(*slabs->keys));
-	if (!slabs->keys)
-		return NULL;
-	struct key *keys = slabs->keys, *other = slabs->keys + SLAB_ITEMS;
-
-	for (uint32_t i = 0; i < slab->n; i++)
-		keys[i] = (struct key){ (uint64_t)item_at(slab, i)[CUT_COLUMN], i };
-	for (unsigned shift = 0; shift < 64; shift += 8) {
-		if (!sort_byte(keys, other, slab->n, shift))
-			continue;
-		struct key *swapped = keys;
-		keys = other;
-		other = swapped;
-	}
-	return keys;
+	for (uint32_t i = 0; slabs->keys && i < slab->n; i++)
+		slabs->keys[i] =
+			(struct radix_key){ (uint64_t)slab->items[i].values[PICTURE_TOUCH_ADDRESS],
+					    i };
+	return slabs->keys ? radix_sort(slabs->keys, slabs->keys + SLAB_ITEMS, slab->n) : NULL;
 }
 
 /* Parts of the same number of items, each in the order of time again. */
-static int place_by_time(const struct slab *slab, const struct key *keys, uint32_t each,
+static int place_by_time(const struct slab *slab, const struct radix_key *keys, uint32_t each,
 			 uint32_t *places)
 {
 	uint32_t filled[SLAB_PARTS] = { 0 };
@@ -425,7 +327,7 @@ static int write_slab(void *context)
 	uint32_t n_parts = (slab->n + PICTURE_PART_ITEMS - 1) / PICTURE_PART_ITEMS;
 	uint32_t each = n_parts ? (slab->n + n_parts - 1) / n_parts : 0;
 	auto_free uint32_t *places = malloc((slab->n + 1ul) * sizeof(*places));
-	const struct key *keys = n_parts > 1 ? sort(slabs, slab) : NULL;
+	const struct radix_key *keys = n_parts > 1 ? sort(slabs, slab) : NULL;
 
 	if (!places || (n_parts > 1 && !keys))
 		return -ENOMEM;
@@ -499,21 +401,19 @@ static int write_largest(struct picture_slabs *slabs)
 	return r;
 }
 
-static int find_slab(struct picture_slabs *slabs, int64_t process_id, unsigned tier,
-		     struct slab **ret_slab)
+static int find_slab(struct picture_slabs *slabs, int64_t process_id, struct slab **ret_slab)
 {
-	uint64_t number = key_map_get(&slabs->numbers, (uint64_t)process_id, tier);
+	uint64_t number = key_map_get(&slabs->numbers, (uint64_t)process_id, 0);
 
 	if (!number) {
 		int r = grow_array(&slabs->slabs, slabs->n_slabs, &slabs->n_slabs_allocated,
 				   sizeof(*slabs->slabs));
 		if (r == 0)
-			r = key_map_put(&slabs->numbers, (uint64_t)process_id, tier,
+			r = key_map_put(&slabs->numbers, (uint64_t)process_id, 0,
 					slabs->n_slabs + 1);
 		if (r < 0)
 			return r;
-		slabs->slabs[slabs->n_slabs] =
-			(struct slab){ .process_id = process_id, .tier = tier };
+		slabs->slabs[slabs->n_slabs] = (struct slab){ .process_id = process_id };
 		number = ++slabs->n_slabs;
 	}
 	*ret_slab = &slabs->slabs[number - 1];
@@ -525,8 +425,7 @@ static int reserve(struct slab *slab)
 	if (slab->n < slab->n_allocated)
 		return 0;
 	uint32_t n_new = slab->n_allocated ? 2 * slab->n_allocated : FIRST_ITEMS;
-	int64_t *items = reallocarray(slab->items, n_new,
-				      (n_columns(slab) + has_lives(slab)) * sizeof(*items));
+	struct picture_item *items = reallocarray(slab->items, n_new, sizeof(*items));
 	if (!items)
 		return -ENOMEM;
 	slab->items = items;
@@ -534,88 +433,21 @@ static int reserve(struct slab *slab)
 	return 0;
 }
 
-static int add(struct picture_slabs *slabs, struct slab *slab, const struct picture_item *item,
-	       int64_t life_ns)
+int picture_slabs_touch(struct picture_slabs *slabs, int64_t process_id,
+			const struct picture_item *item)
 {
-	int r = reserve(slab);
+	struct slab *slab;
+	int r = find_slab(slabs, process_id, &slab);
 
+	if (r == 0)
+		r = reserve(slab);
 	if (r < 0)
 		return r;
-	int64_t *to = item_at(slab, slab->n++);
-	if (has_lives(slab)) {
-		memcpy(to, item->values, PICTURE_BLOCK_COLUMNS * sizeof(*to));
-		to[PICTURE_BLOCK_COLUMNS] = life_ns;
-	} else {
-		memcpy(to, item->values, PICTURE_TOUCH_COLUMNS * sizeof(*to));
-	}
+	slab->items[slab->n++] = *item;
 	if (slab->n == SLAB_ITEMS)
 		r = give_slab(slabs, slab);
 	if (++slabs->n_items >= ALL_ITEMS && r == 0)
 		r = write_largest(slabs);
-	return r;
-}
-
-static int add_to(struct picture_slabs *slabs, int64_t process_id, unsigned tier,
-		  const struct picture_item *item, int64_t life_ns)
-{
-	struct slab *slab;
-	int r = find_slab(slabs, process_id, tier, &slab);
-
-	return r < 0 ? r : add(slabs, slab, item, life_ns);
-}
-
-int picture_slabs_touch(struct picture_slabs *slabs, int64_t process_id,
-			const struct picture_item *item)
-{
-	return add_to(slabs, process_id, TOUCHES, item, 0);
-}
-
-/* 0 for less than 2^first, and one more for each 4 bits. */
-static unsigned tier_of(int64_t value, unsigned first)
-{
-	unsigned bits = value > 0 ? 64 - (unsigned)__builtin_clzll((uint64_t)value) : 0;
-	unsigned tier = bits > first ? (bits - first + 3) / 4 : 0;
-
-	return tier < TIERS ? tier : TIERS - 1;
-}
-
-int picture_slabs_block(struct picture_slabs *slabs, int64_t process_id,
-			const struct picture_item *item, int64_t life_ns)
-{
-	unsigned tier = tier_of(item->values[PICTURE_BLOCK_SIZE], 6) * TIERS + tier_of(life_ns, 12);
-
-	return add_to(slabs, process_id, tier, item, life_ns);
-}
-
-static int move(struct slab *to, struct slab *from)
-{
-	for (uint32_t i = 0; i < from->n; i++) {
-		int r = reserve(to);
-		if (r < 0)
-			return r;
-		memcpy(item_at(to, to->n++), item_at(from, i),
-		       (PICTURE_BLOCK_COLUMNS + 1) * sizeof(*to->items));
-	}
-	from->n = 0;
-	return 0;
-}
-
-/* What waits of a process in many small slabs becomes one part, if it fits. */
-static int join_small(struct picture_slabs *slabs, struct slab *to)
-{
-	struct slab *others[ALL_TIERS];
-	uint32_t n = 0;
-	int r = 0;
-
-	for (unsigned tier = 0; tier < ALL_TIERS; tier++) {
-		uint64_t number = key_map_get(&slabs->numbers, (uint64_t)to->process_id, tier);
-		others[tier] = number ? &slabs->slabs[number - 1] : NULL;
-		n += number ? others[tier]->n : 0;
-	}
-	for (unsigned tier = 0; tier < ALL_TIERS && n <= PICTURE_SMALL_PART && r == 0; tier++) {
-		if (others[tier] && others[tier] != to)
-			r = move(to, others[tier]);
-	}
 	return r;
 }
 
@@ -624,11 +456,7 @@ int picture_slabs_flush(struct picture_slabs *slabs)
 	int r = 0;
 
 	for (size_t i = 0; i < slabs->n_slabs && r == 0; i++) {
-		if (slabs->slabs[i].n == 0)
-			continue;
-		if (slabs->slabs[i].tier < ALL_TIERS)
-			r = join_small(slabs, &slabs->slabs[i]);
-		if (r == 0)
+		if (slabs->slabs[i].n > 0)
 			r = give_slab(slabs, &slabs->slabs[i]);
 	}
 	return r < 0 ? r : settle(slabs);

@@ -1,7 +1,8 @@
 #pragma once
 /*
- * Parts of a picture: up to PICTURE_PART_ITEMS touches or blocks of a process that lie near each
- * other in time and address, as compressed columns (picture_part and picture_data). A large part
+ * Parts of a picture: up to PICTURE_PART_ITEMS touches of a process that lie near each other in
+ * time and address, as compressed columns (picture_part and picture_data). Blocks are read from the
+ * frames of their rows (store/compact/chunk-store.h), as columns of their own. A large part
  * lies in three pieces, so that one in 16 or one in 4 of its items can be looked at alone; of a
  * small one all lie in the first. The bytes of a piece: of each column a uint32_t with its size,
  * and a column of store/columns/column.h.
@@ -20,7 +21,6 @@ enum picture_kind {
 	PICTURE_KIND_BLOCKS,
 };
 
-/* Of each kind the first is the time and the second what parts are cut by. */
 enum picture_touch_column {
 	PICTURE_TOUCH_TIME, /* ns */
 	PICTURE_TOUCH_ADDRESS,
@@ -77,11 +77,11 @@ struct picture_bytes {
 };
 
 /*
- * Bytes of n items, in order of time, by the columns of their kind; they are the packer's until its
- * next call. 0 or a negative errno.
+ * Bytes of n touches, in order of time, by their columns; they are the packer's until its next
+ * call. 0 or a negative errno.
  */
 int picture_pack(struct picture_packer *packer, const int64_t *const *columns, uint32_t n,
-		 enum picture_kind kind, struct picture_bytes *ret_bytes);
+		 struct picture_bytes *ret_bytes);
 
 /* Columns of a piece as numbers, those that were asked for. */
 struct picture_columns {
@@ -103,9 +103,8 @@ int picture_unpack(struct chunk_decoder *decoder, const struct picture_bytes *by
 		   struct picture_columns *columns);
 
 /*
- * Touches and blocks of a run on their way into parts. They come in order of time, and
- * wait in slabs: one for each process, blocks apart by size and life, so that large ones can be
- * found without the small ones. A full slab is a stretch of time; it is cut by address into parts.
+ * Touches of a run on their way into parts. They come in order of time, and wait in slabs: one for
+ * each process. A full slab is a stretch of time; it is cut by address into parts.
  */
 struct db;
 struct picture_slabs;
@@ -114,14 +113,9 @@ struct picture_slabs;
 int picture_slabs_open(struct db *db, int64_t run_id, struct picture_slabs **ret_slabs);
 struct picture_slabs *picture_slabs_close(struct picture_slabs *slabs); /* accepts NULL */
 
-/*
- * Add a touch, or a block. life_ns: of a block, until end_ns of its process where it was not freed.
- * Returns 0 or a negative errno.
- */
+/* Add a touch. Returns 0 or a negative errno. */
 int picture_slabs_touch(struct picture_slabs *slabs, int64_t process_id,
 			const struct picture_item *item);
-int picture_slabs_block(struct picture_slabs *slabs, int64_t process_id,
-			const struct picture_item *item, int64_t life_ns);
 
 /* Write all that waits. Returns 0 or a negative errno. */
 int picture_slabs_flush(struct picture_slabs *slabs);

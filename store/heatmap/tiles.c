@@ -168,7 +168,7 @@ static int count_strip(struct writer *writer)
 	       (part = picture_part_next(writer->process, part, PICTURE_KIND_TOUCHES, &strip))) {
 		struct picture_look look = { .stride = 1,
 					     .wanted = (1u << PICTURE_TOUCH_SITE) - 1 };
-		while ((r = picture_store_next(writer->store, part, &look)) > 0)
+		while ((r = picture_store_next(writer->store, writer->process, part, &look)) > 0)
 			count_piece(writer);
 	}
 	return r;
@@ -308,14 +308,19 @@ static int write_blocks(struct writer *writer)
 
 /* ---- Processes ---- */
 
-/* What a picture of all of it would look at one by one. */
-static uint64_t n_items(const struct picture_process *process, enum picture_kind kind)
+/* Whether a picture of all of it would look at too many one by one. */
+static bool has_many_touches(const struct picture_process *process)
 {
 	uint64_t n = 0;
 
-	for (size_t i = 0; i < process->n_parts; i++)
-		n += process->parts[i].kind == kind ? process->parts[i].n : 0;
-	return n;
+	for (size_t i = 0; i < process->n_stored; i++)
+		n += process->stored[i].n;
+	return n > PICTURE_MOST_TOUCHES;
+}
+
+static bool has_many_blocks(const struct picture_process *process)
+{
+	return process->n_blocks > PICTURE_MOST_BLOCKS;
 }
 
 static int write_process(struct picture_store *store, int64_t run_id, int64_t process_id)
@@ -337,9 +342,9 @@ static int write_process(struct picture_store *store, int64_t run_id, int64_t pr
 			      "INSERT INTO picture_tile(run_id, process_id, colour, source_id,"
 			      " number, n, data) VALUES(?, ?, ?, ?, ?, ?, ?)",
 			      &writer.insert);
-	if (r == 0 && n_items(process, PICTURE_KIND_TOUCHES) > PICTURE_MOST_TOUCHES)
+	if (r == 0 && has_many_touches(process))
 		r = write_touches(&writer);
-	if (r == 0 && n_items(process, PICTURE_KIND_BLOCKS) > PICTURE_MOST_BLOCKS)
+	if (r == 0 && has_many_blocks(process))
 		r = write_blocks(&writer);
 	return r;
 }
@@ -352,21 +357,22 @@ static bool has_large(struct db *db, int64_t run_id)
 {
 	return db_integer_of(db, 0,
 			     "SELECT max(n) FROM (SELECT sum(n) AS n FROM picture_part"
-			     " WHERE run_id = ?1 GROUP BY process_id, kind)",
+			     " WHERE run_id = ?1 GROUP BY process_id UNION ALL"
+			     " SELECT n_blocks FROM picture WHERE run_id = ?1)",
 			     "i", run_id) > PICTURE_MOST_BLOCKS;
 }
 
 int picture_grid_write(struct db *db, int64_t run_id)
 {
 	auto_picture_store struct picture_store *store = NULL;
-	int r = has_large(db, run_id) ? picture_store_open(db_handle(db), &store) : -ENODATA;
+	int r = has_large(db, run_id) ? picture_store_open(db_handle(db), db_handle(db), &store)
+				      : -ENODATA;
 
 	if (r < 0)
 		return r == -ENODATA ? 0 : r;
 	for (size_t i = 0; i < store->n_processes && r == 0; i++) {
 		const struct picture_process *process = &store->processes[i];
-		bool is_large = n_items(process, PICTURE_KIND_TOUCHES) > PICTURE_MOST_TOUCHES ||
-				n_items(process, PICTURE_KIND_BLOCKS) > PICTURE_MOST_BLOCKS;
+		bool is_large = has_many_touches(process) || has_many_blocks(process);
 		if (process->run_id == run_id && is_large)
 			r = write_process(store, run_id, process->process_id);
 	}

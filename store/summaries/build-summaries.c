@@ -134,25 +134,12 @@ static int add_block(void *context, const struct picture_row_block *block)
 
 	if (r < 0)
 		return r;
-	int64_t freed_ns = is_freed ? picture_held_ns(block->freed_ns) : process->end_ns;
-	int64_t life_ns = freed_ns > allocated_ns ? freed_ns - allocated_ns : 0;
-	struct picture_item item = { .values = {
-					     [PICTURE_BLOCK_ALLOCATED] = allocated_ns,
-					     [PICTURE_BLOCK_ADDRESS] = (int64_t)block->address,
-					     [PICTURE_BLOCK_SIZE] =
-						     block->size > 0 ? block->size : 1,
-					     [PICTURE_BLOCK_LIFE] = is_freed ? life_ns : CHUNK_NULL,
-					     [PICTURE_BLOCK_ID] = block->id,
-					     [PICTURE_BLOCK_SITE] = block->stack_id,
-				     } };
+	int64_t life_ns =
+		picture_life_ns(allocated_ns, is_freed ? block->freed_ns : process->end_ns);
 	widen(process, allocated_ns, allocated_ns + life_ns);
 	process->n_blocks++;
 	r = picture_ranges_add(&process->ranges, block->address, (uint64_t)block->size,
 			       PICTURE_HOLDS_BLOCKS);
-	/* In a picture it lives for 1 ns at least. */
-	if (r == 0)
-		r = picture_slabs_block(build->slabs, process->id, &item,
-					life_ns > 0 ? life_ns : 1);
 	if (r == 0)
 		r = keep_site(build, block);
 	return r;
@@ -345,8 +332,6 @@ static int scan(struct build *build)
 	int end = picture_curves_end(curves);
 	if (r == 0)
 		r = end;
-	if (r == 0)
-		r = picture_slabs_flush(build->slabs);
 	if (r == 0)
 		r = read_named(build);
 	if (r == 0)

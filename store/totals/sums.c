@@ -539,15 +539,15 @@ static int read_number(struct bytes *bytes, uint32_t *ret_number)
 static int read_column(struct sums *sums, struct bytes *bytes, int64_t *values, uint32_t n_rows)
 {
 	const struct chunk_wanted wanted = { .values = values, .n = n_rows };
+	struct chunk_outline outline;
 	uint32_t n;
-	int other;
 	int r = read_number(bytes, &n);
 
 	if (r == 0 && n > bytes->n)
 		r = -EBADMSG;
 	if (r == 0)
-		r = chunk_column_check(bytes->at, n, &other);
-	if (r == 0 && (other >= 0 || chunk_column_n_rows(bytes->at) != n_rows))
+		r = chunk_column_check(bytes->at, n, &outline);
+	if (r == 0 && (outline.other >= 0 || outline.n_rows != n_rows))
 		r = -EBADMSG;
 	if (r == 0)
 		r = chunk_column_values(sums->decoder, bytes->at, n, &wanted);

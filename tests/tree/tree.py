@@ -38,7 +38,7 @@ MAY_INCLUDE = {
     "store/columns": "trace",
     "store/compact": "common trace store store/columns",
     "store/totals": "common perf store store/columns",
-    "store/heatmap": "common store store/columns store/totals",
+    "store/heatmap": "common store store/columns store/compact store/totals",
     "store/selection": "common store store/columns store/compact store/totals",
     "store/summaries": "common store store/columns store/heatmap store/selection",
     "analyze/symbols": "common",

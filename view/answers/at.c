@@ -97,29 +97,19 @@ static bool is_at(const struct place *place, uint32_t i)
 	       (uint64_t)values[PICTURE_BLOCK_SIZE][i];
 }
 
-/* Most pieces have no block there: what else is known of theirs is not read. */
 static int search_part(struct search *search, const struct picture_part *part)
 {
-	struct picture_store *store = search->place->store;
-	struct picture_look look = { .stride = 1 };
-	const unsigned where = BIT(PICTURE_BLOCK_ADDRESS) | BIT(PICTURE_BLOCK_SIZE);
+	const struct place *place = search->place;
+	struct picture_look look = { .stride = 1,
+				     .wanted = BIT(PICTURE_BLOCK_COLUMNS) - 1,
+				     .within = &place->span };
 	int r;
 
-	while (look.wanted = where, (r = picture_store_next(store, part, &look)) > 0) {
-		uint32_t i = 0;
-		while (i < store->columns.n && !is_at(search->place, i))
-			i++;
-		if (i == store->columns.n)
-			continue;
-		look.n--;
-		look.wanted = BIT(PICTURE_BLOCK_COLUMNS) - 1;
-		r = picture_store_next(store, part, &look);
-		for (; r > 0 && i < store->columns.n; i++) {
-			if (is_at(search->place, i))
+	while ((r = picture_store_next(place->store, place->process, part, &look)) > 0) {
+		for (uint32_t i = 0; i < place->store->columns.n; i++) {
+			if (is_at(place, i))
 				consider(search, i);
 		}
-		if (r < 0)
-			break;
 	}
 	return r;
 }
@@ -207,7 +197,7 @@ static int add_part(struct neighbours *found, const struct picture_part *part)
 	};
 	int r;
 
-	while ((r = picture_store_next(store, part, &look)) > 0) {
+	while ((r = picture_store_next(store, place->process, part, &look)) > 0) {
 		for (uint32_t i = 0; i < store->columns.n; i++) {
 			int64_t time_ns = values[PICTURE_TOUCH_TIME][i];
 			uint64_t y = picture_placer_at(&placer,

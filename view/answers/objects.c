@@ -54,20 +54,23 @@ static const struct {
 static const char count_sql[] =
 	"WITH RECURSIVE " OBJECT_ITEMS "," KEPT ") SELECT count(*) AS n_all FROM kept";
 
-/* Numbers of 8 bytes, as a list; NULL: null. */
+#define SPARK_NUMBERS 32u
+
+/* site_curve.live_bytes as a list; NULL: null. */
 static void write_spark(struct json *json, sqlite3_stmt *stmt, int column)
 {
 	const uint8_t *bytes = sqlite3_column_blob(stmt, column);
-	size_t n = (size_t)sqlite3_column_bytes(stmt, column) / sizeof(uint64_t);
+	size_t width = (size_t)sqlite3_column_bytes(stmt, column) / SPARK_NUMBERS;
 
 	if (sqlite3_column_type(stmt, column) != SQLITE_BLOB) {
 		json_null(json);
 		return;
 	}
 	json_open(json, '[');
-	for (size_t i = 0; i < n; i++) {
-		uint64_t value;
-		memcpy(&value, bytes + i * sizeof(value), sizeof(value));
+	for (size_t i = 0; i < SPARK_NUMBERS && width > 0; i++) {
+		uint64_t value = 0;
+		for (size_t k = 0; k < width && k < sizeof(value); k++)
+			value |= (uint64_t)bytes[i * width + k] << (8 * k);
 		json_integer(json, (int64_t)value);
 	}
 	json_close(json, ']');

@@ -79,8 +79,7 @@ static void repack(const struct hostile_change *change, struct picture_columns *
 	}
 	for (unsigned c = 0; c < PICTURE_COLUMNS; c++)
 		all[c] = columns->values[c];
-	enum picture_kind kind = change->kind & 8 ? PICTURE_KIND_BLOCKS : PICTURE_KIND_TOUCHES;
-	if (columns->n && picture_pack(packer, all, columns->n, kind, &bytes) == 0)
+	if (columns->n && picture_pack(packer, all, columns->n, &bytes) == 0)
 		put_bytes(db, "UPDATE picture_data SET data = ? WHERE id = ?", id, bytes.data,
 			  bytes.n);
 	picture_packer_close(packer);
@@ -100,10 +99,6 @@ void hostile_change_part(sqlite3 *db, const struct hostile_change *change)
 						     (size_t)sqlite3_column_bytes(row, 1) };
 		columns.wanted = (1u << PICTURE_COLUMNS) - 1;
 		int r = picture_unpack(decoder, &bytes, &columns);
-		if (r < 0) { /* of blocks */
-			columns.wanted = (1u << PICTURE_BLOCK_COLUMNS) - 1;
-			r = picture_unpack(decoder, &bytes, &columns);
-		}
 		sqlite3_reset(row);
 		if (r == 0)
 			repack(change, &columns, db, id);
@@ -115,9 +110,9 @@ void hostile_change_part(sqlite3 *db, const struct hostile_change *change)
 
 /* ---- Chunks of compact tables ---- */
 
-/* A column of a chunk is written anew as plain numbers. */
-static void recode(const struct hostile_change *change, const struct chunk_column *column,
-		   sqlite3 *db, const char *sql, int64_t id)
+/* A column, or a piece of one, is written anew as plain numbers: *ret_n bytes, to be freed. */
+static void *recode(const struct hostile_change *change, const struct chunk_column *column,
+		    size_t *ret_n)
 {
 	struct chunk_encoder *encoder = chunk_encoder_open();
 	int64_t *numbers = calloc(column->n, sizeof(*numbers));
@@ -125,7 +120,7 @@ static void recode(const struct hostile_change *change, const struct chunk_colum
 					     .n = column->n,
 					     .may_be_null = true };
 	const void *bytes;
-	size_t n_bytes;
+	void *copy = NULL;
 
 	FUZZ_REQUIRE(encoder && numbers);
 	for (uint32_t i = 0; i < column->n; i++) {
@@ -135,34 +130,79 @@ static void recode(const struct hostile_change *change, const struct chunk_colum
 			numbers[i] = odd_value(change, numbers[i]);
 	}
 	if (chunk_column_encode(encoder, &values, (struct chunk_plan){ CHUNK_PLAIN, 0 }, &bytes,
-				&n_bytes) == 0)
-		put_bytes(db, sql, id, bytes, n_bytes);
+				ret_n) == 0) {
+		copy = malloc(*ret_n);
+		FUZZ_REQUIRE(copy);
+		memcpy(copy, bytes, *ret_n);
+	}
 	free(numbers);
 	chunk_encoder_close(encoder);
+	return copy;
+}
+
+/* Of one that is relative to another, nothing is changed. NULL: it is none. */
+static void *change_column(const struct hostile_change *change, const char *bytes, size_t n_bytes,
+			   size_t *ret_n)
+{
+	struct chunk_decoder *decoder = chunk_decoder_open();
+	struct chunk_source source = { .bytes = bytes, .n_bytes = n_bytes };
+	struct chunk_column *column = NULL;
+	void *changed = NULL;
+
+	FUZZ_REQUIRE(decoder);
+	if (chunk_column_check(bytes, n_bytes, &source.outline) == 0 && source.outline.other < 0 &&
+	    chunk_column_decode(decoder, &source, NULL, &column) == 0)
+		changed = recode(change, column, ret_n);
+	chunk_column_free(column);
+	chunk_decoder_close(decoder);
+	return changed;
+}
+
+/* The piece of a column in a frame: where its bytes begin; 0: there is no such. */
+static size_t find_piece(const char *bytes, size_t n_bytes, unsigned number, uint32_t *ret_n)
+{
+	size_t at = 0;
+
+	for (unsigned i = 0; n_bytes - at >= sizeof(*ret_n); i++) {
+		memcpy(ret_n, bytes + at, sizeof(*ret_n));
+		at += sizeof(*ret_n);
+		if (*ret_n > n_bytes - at)
+			return 0;
+		if (i == number)
+			return at;
+		at += *ret_n;
+	}
+	return 0;
 }
 
 static void change_chunk_column(const struct hostile_change *change, sqlite3_stmt *row, sqlite3 *db,
-				const char *sql)
+				const char *sql, bool is_frame)
 {
-	struct chunk_decoder *decoder = chunk_decoder_open();
-	size_t n_bytes = (size_t)sqlite3_column_bytes(row, 1);
-	struct chunk_column *column;
-	int other;
+	size_t n_bytes = (size_t)sqlite3_column_bytes(row, 1), n = 0, from = 0;
+	uint32_t n_piece = (uint32_t)n_bytes;
 
-	FUZZ_REQUIRE(decoder);
-	void *bytes = malloc(n_bytes + 1);
+	char *bytes = malloc(n_bytes + 1);
 	FUZZ_REQUIRE(bytes);
 	memcpy(bytes, sqlite3_column_blob(row, 1), n_bytes);
 	int64_t id = sqlite3_column_int64(row, 0);
 	sqlite3_reset(row);
-	/* Of one that is relative to another, only its own bytes are changed. */
-	if (chunk_column_check(bytes, n_bytes, &other) == 0 && other < 0 &&
-	    chunk_column_decode(decoder, bytes, n_bytes, NULL, &column) == 0) {
-		recode(change, column, db, sql, id);
-		chunk_column_free(column);
+	if (is_frame)
+		from = find_piece(bytes, n_bytes, change->kind / 16 % 18, &n_piece);
+	char *changed = is_frame && !from ? NULL : change_column(change, bytes + from, n_piece, &n);
+	char *all = changed ? malloc(n_bytes + n) : NULL;
+	if (all) {
+		uint32_t size = (uint32_t)n;
+		size_t behind = from + n_piece;
+		memcpy(all, bytes, from);
+		if (is_frame)
+			memcpy(all + from - sizeof(size), &size, sizeof(size));
+		memcpy(all + from, changed, n);
+		memcpy(all + from + n, bytes + behind, n_bytes - behind);
+		put_bytes(db, sql, id, all, from + n + n_bytes - behind);
 	}
+	free(all);
+	free(changed);
 	free(bytes);
-	chunk_decoder_close(decoder);
 }
 
 /* What a chunk says of the least and most of its columns. */
@@ -205,6 +245,6 @@ void hostile_change_chunk(sqlite3 *db, const struct hostile_change *change)
 	if (row && is_head)
 		change_chunk_head(change, row, db, update);
 	else if (row)
-		change_chunk_column(change, row, db, update);
+		change_chunk_column(change, row, db, update, change->table % 4 == 0);
 	sqlite3_finalize(row);
 }

@@ -86,11 +86,16 @@ def plane(data):
     return struct.pack("<I", len(frame)) + frame
 
 
+def piece(coding, planes, n_rows, flags=0, other=0, n_dictionary=0, base=5):
+    data = b"".join(map(plane, planes))
+    return struct.pack("<IIIBBBBB5xHQ", 0, 32 + len(data), n_rows, coding,
+                       len(planes) - bool(n_dictionary) * 8, flags, 0, other, n_dictionary,
+                       base) + data
+
+
 def column(coding, planes, n_rows=8, flags=0, other=0, n_dictionary=0, base=5):
     """store/columns/encoding.h; the checksum is put right by the target."""
-    return b"\x11" + struct.pack("<IIBBBBBBHQ", 0, n_rows, coding,
-                                 len(planes) - bool(n_dictionary) * 8, flags, 0, other, 0,
-                                 n_dictionary, base) + b"".join(map(plane, planes))
+    return b"\x11" + piece(coding, planes, n_rows, flags, other, n_dictionary, base)
 
 
 BYTES = bytes(range(8))
@@ -100,6 +105,7 @@ seed("chunk", "relative", column(2, [BYTES], flags=1, other=3))
 seed("chunk", "dictionary",
      column(3, [BYTES[:3]] * 8 + [bytes([0, 1, 2, 0, 1, 2, 0, 1])], n_dictionary=3))
 seed("chunk", "constant", column(0, []))
+seed("chunk", "pieces", column(2, [BYTES], other=3) + piece(0, [], 5) + piece(1, [BYTES], 8))
 
 seed("options", "record",
      "\1--sources\nfaults,clock\n-F\n1k\n--watch\nname+8,16:w\n--\n/bin/true\n-x")

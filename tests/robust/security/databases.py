@@ -97,9 +97,7 @@ CASES = {
     "parts of pictures outside of them": (
         [f"UPDATE picture_part SET low = -1, high = {MOST}"], ["heatmap", "plot", "page"]),
     "parts as large as all numbers": ([
-        f"UPDATE picture_part SET n = 4294967295, max_size = {MOST}, max_life_ns = -1, from_ns = "
-        f"{MOST}, "
-        f"to_ns = {MOST}"
+        f"UPDATE picture_part SET n = 4294967295, from_ns = {MOST}, to_ns = {MOST}"
     ], []),
     "categories of nothing": (["DELETE FROM picture_category"], []),
     "categories beyond number": (

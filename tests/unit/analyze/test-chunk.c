@@ -113,22 +113,30 @@ static void check_equal_values(const struct chunk_column *read, const struct chu
 	ck_assert_int_eq(read->is_ascending, ascends);
 }
 
+static struct chunk_source source_of(const void *bytes, size_t n_bytes)
+{
+	struct chunk_source source = { .bytes = bytes, .n_bytes = n_bytes };
+
+	ck_assert_int_eq(chunk_column_check(bytes, n_bytes, &source.outline), 0);
+	return source;
+}
+
 /* Encode, decode and compare; the size, or 0 where the plan does not fit. */
 static size_t round_trip(const struct chunk_values *column, struct chunk_plan plan,
 			 const struct chunk_column *other)
 {
 	const void *bytes;
 	size_t n_bytes;
-	int number;
+	struct chunk_source source = { 0 };
 	struct chunk_column *read = NULL;
 
 	int r = chunk_column_encode(encoder, column, plan, &bytes, &n_bytes);
 	if (r == -ERANGE && plan.coding != CHUNK_PLAIN)
 		return 0;
 	ck_assert_int_eq(r, 0);
-	ck_assert_int_eq(chunk_column_check(bytes, n_bytes, &number), 0);
-	ck_assert_int_eq(number, plan.coding == CHUNK_RELATIVE ? plan.other : -1);
-	ck_assert_int_eq(chunk_column_decode(decoder, bytes, n_bytes, other, &read), 0);
+	source = source_of(bytes, n_bytes);
+	ck_assert_int_eq(source.outline.other, plan.coding == CHUNK_RELATIVE ? plan.other : -1);
+	ck_assert_int_eq(chunk_column_decode(decoder, &source, other, &read), 0);
 	check_equal_values(read, column);
 	chunk_column_free(read);
 	return n_bytes;
@@ -156,7 +164,8 @@ START_TEST(a_column_reads_as_it_was_written)
 					     (struct chunk_plan){ CHUNK_PLAIN, 0 }, &bytes,
 					     &n_bytes),
 			 0);
-	ck_assert_int_eq(chunk_column_decode(decoder, bytes, n_bytes, NULL, &other), 0);
+	struct chunk_source source = source_of(bytes, n_bytes);
+	ck_assert_int_eq(chunk_column_decode(decoder, &source, NULL, &other), 0);
 	for (int coding = 0; coding < CHUNK_CODING_COUNT; coding++)
 		round_trip(&column, (struct chunk_plan){ (enum chunk_coding)coding, 3 }, other);
 	chunk_column_free(other);
@@ -182,7 +191,8 @@ END_TEST
  * Decode what may be anything: no more is asked than that it ends, with the other column or
  * without.
  */
-static int try_bytes(const char *bytes, size_t n_bytes, const struct chunk_column *other)
+static int try_bytes(const char *bytes, size_t n_bytes, const struct chunk_outline *outline,
+		     const struct chunk_column *other)
 {
 	struct chunk_column *read = NULL;
 	uint32_t n_null = 0;
@@ -190,7 +200,8 @@ static int try_bytes(const char *bytes, size_t n_bytes, const struct chunk_colum
 	char *exact = malloc(n_bytes ? n_bytes : 1); /* a sanitizer sees one byte behind it */
 
 	memcpy(exact, bytes, n_bytes);
-	int r = chunk_column_decode(decoder, exact, n_bytes, other, &read);
+	const struct chunk_source source = { exact, n_bytes, *outline, NULL };
+	int r = chunk_column_decode(decoder, &source, other, &read);
 	ck_assert(r == 0 || r == -EBADMSG);
 	for (uint32_t i = 0; r == 0 && i < read->n; i++)
 		n_null += !chunk_column_get(read, i, &value);
@@ -230,9 +241,12 @@ START_TEST(damaged_bytes_are_told_or_read_as_something_else)
 	struct trace_random random = { (uint64_t)_i + 1 };
 	static char bytes[1u << 20];
 	uint32_t n = 1 + trace_random_below(&random, 700);
-	struct chunk_column other = { .n = n, .base = 5 };
+	struct chunk_column *other = calloc(1, sizeof(*other) + n * sizeof(other->values[0]));
 	size_t n_bytes = encode_any(&random, bytes, n);
-	int number;
+	struct chunk_outline outline = source_of(bytes, n_bytes).outline, told;
+
+	ck_assert_ptr_nonnull(other);
+	other->n = n;
 
 	for (int round = 0; round < 300; round++) {
 		size_t limit = round % 2 ? n_bytes : sizeof(struct chunk_column_head) + 8;
@@ -240,30 +254,31 @@ START_TEST(damaged_bytes_are_told_or_read_as_something_else)
 			trace_random_below(&random, (uint32_t)(limit < n_bytes ? limit : n_bytes));
 		char before = bytes[at];
 		bytes[at] = (char)trace_random_bits(&random);
-		ck_assert(bytes[at] == before || chunk_column_check(bytes, n_bytes, &number) < 0);
-		try_bytes(bytes, n_bytes, round % 3 ? &other : NULL);
+		ck_assert(bytes[at] == before || chunk_column_check(bytes, n_bytes, &told) < 0);
+		try_bytes(bytes, n_bytes, &outline, round % 3 ? other : NULL);
 		bytes[at] = before;
 	}
 	for (size_t n_left = 0; n_left < n_bytes && n_left < 300; n_left++) {
-		ck_assert_int_eq(chunk_column_check(bytes, n_left, &number), -EBADMSG);
-		ck_assert_int_eq(try_bytes(bytes, n_left, &other), -EBADMSG);
+		ck_assert_int_eq(chunk_column_check(bytes, n_left, &told), -EBADMSG);
+		ck_assert_int_eq(try_bytes(bytes, n_left, &outline, other), -EBADMSG);
 	}
+	free(other);
 }
 END_TEST
 
 /* ---- What is kept ---- */
 
-static struct chunk_column *column_of(size_t n_bytes)
+static struct chunk_column *column_of(uint32_t n)
 {
-	struct chunk_column *column = calloc(1, sizeof(*column));
+	struct chunk_column *column = calloc(1, sizeof(*column) + n * sizeof(column->values[0]));
 
-	column->n_bytes = n_bytes;
+	column->n = n;
 	return column;
 }
 
 START_TEST(the_cache_keeps_what_is_in_use_and_what_was_used_last)
 {
-	struct chunk_cache *cache = chunk_cache_open(250);
+	struct chunk_cache *cache = chunk_cache_open(2000);
 	const struct chunk_column *columns[4];
 
 	for (int i = 0; i < 4; i++) {
@@ -282,7 +297,7 @@ START_TEST(the_cache_keeps_what_is_in_use_and_what_was_used_last)
 	ck_assert_ptr_eq(chunk_cache_take(cache, 2), columns[2]);
 	chunk_cache_clear(cache);
 	ck_assert_ptr_null(chunk_cache_take(cache, 2));
-	ck_assert_uint_eq(columns[2]->n_bytes, 100); /* it stays with who has it */
+	ck_assert_uint_eq(columns[2]->n, 100); /* it stays with who has it */
 	chunk_cache_put(cache, columns[2]);
 	chunk_cache_close(cache);
 }

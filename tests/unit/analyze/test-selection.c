@@ -822,10 +822,10 @@ START_TEST(damaged_chunks_are_refused)
 {
 	static const char *const changes[] = {
 		"UPDATE %s_column SET data = CAST(substr(data, 1, %u) || x'%02x' || substr(data,"
-		" %u) AS BLOB) WHERE id %% 64 = %u",
+		" %u) AS BLOB) WHERE id %% 256 = %u",
 		"UPDATE %s_chunk SET head = CAST(substr(head, 1, %u) || x'%02x' || substr(head, %u)"
 		" AS BLOB) WHERE id = %u",
-		"DELETE FROM %s_column WHERE id > %u AND id %% 64 = %u * 0 + %u * 0 + %u",
+		"DELETE FROM %s_column WHERE id > %u AND id %% 256 = %u * 0 + %u * 0 + %u",
 		"UPDATE %s_chunk SET first_row = first_row + %u, n_rows = n_rows + %u - %u WHERE"
 		" id = %u",
 	};

@@ -233,7 +233,7 @@ def check_adding(both, traces):
         both.same("query", "x.db", "--format", "csv", f"SELECT * FROM {table}")
     left = whole.run([
         MEMSIGHT, "query", "--format", "csv", compact,
-        "SELECT count(*) FROM allocation_column WHERE id / 64 NOT IN (SELECT id FROM "
+        "SELECT count(*) FROM allocation_column WHERE id / 256 NOT IN (SELECT id FROM "
         "allocation_chunk)"
     ])
     checks.that(left.split()[1] == "0", "columns of the replaced run are left")
@@ -290,11 +290,11 @@ def check_damage(both):
     path = os.path.join(both.folders[1], "x.db")
     flip = "substr(data, 1, {0}) || x'{1}' || substr(data, {0} + 2)"
     changes = [("allocation_column", "data = " + flip.format(at, byte))
-               for at in (0, 4, 8, 9, 14, 20, 60) for byte in ("5a", "a5")]
+               for at in (0, 4, 8, 12, 16, 18, 24, 60) for byte in ("5a", "a5")]
     changes += [("allocation_column", "data = x''"),
-                ("allocation_column", "data = NULL WHERE id % 64 <> 0"),
+                ("allocation_column", "data = NULL WHERE id % 256 <> 0"),
                 ("allocation_column", "data = substr(data, 1, 24)"),
-                ("allocation_column", "id = id + 64000"), ("allocation_chunk", "n_rows = 7"),
+                ("allocation_column", "id = id + 256000"), ("allocation_chunk", "n_rows = 7"),
                 ("allocation_chunk", "n_rows = 1 << 40"), ("allocation_chunk", "series = -1"),
                 ("allocation_chunk", "head = x'00'"),
                 ("allocation_chunk", "head = zeroblob(4 + 24 * 15)"),

@@ -1,0 +1,156 @@
+#include "store/compact/frames.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "common/cleanup.h"
+#include "common/radix-sort.h"
+#include "store/axis.h"
+
+#define LARGE_BYTES 65536u
+#define NEAR_BYTES  256u /* blocks nearer to each other are in no order */
+#define LONG_SPANS  2u /* of a chunk's allocations */
+#define OWN_FRAME   1024u /* rows of a kind that are not put with those of others */
+_Static_assert(2 * (CHUNK_ROWS / OWN_FRAME + CHUNK_ROWS / CHUNK_FRAME_ROWS) + 64 <= CHUNK_FRAMES,
+	       "each large kind has a rest, and others before it");
+
+static int64_t life_of(const struct frame_columns *columns, uint32_t row)
+{
+	int64_t freed_ns = columns->freed[row];
+
+	return picture_life_ns(columns->allocated[row],
+			       freed_ns == CHUNK_NULL ? INT64_MAX : freed_ns);
+}
+
+/* 0 for what is below a limit, and one more for each 4 bits, up to 7. */
+static unsigned tier_of(int64_t value, uint64_t limit)
+{
+	uint64_t ratio = value > 0 ? (uint64_t)value / limit : 0;
+	unsigned bits = ratio ? 64 - (unsigned)__builtin_clzll(ratio) : 0;
+
+	return bits < 28 ? (bits + 3) / 4 : 7;
+}
+
+/*
+ * Blocks of one kind lie in frames of their own, if they are not too few: those of a process that
+ * are large, or live long after the others of the chunk, would make frames reach far.
+ */
+static uint64_t kind_of(const struct frame_columns *columns, uint32_t row, uint64_t span_ns)
+{
+	return ((uint64_t)columns->processes[row] << 6) +
+	       8 * tier_of(columns->sizes[row], LARGE_BYTES) +
+	       tier_of(life_of(columns, row), LONG_SPANS * span_ns);
+}
+
+/* Places from one to another become frames of about the same number of rows. */
+static void close_frames(struct chunk_frames *frames, uint32_t from, uint32_t to)
+{
+	uint32_t n = (to - from + CHUNK_FRAME_ROWS - 1) / CHUNK_FRAME_ROWS;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t first = from + (uint32_t)((uint64_t)(to - from) * i / n);
+		uint32_t end = from + (uint32_t)((uint64_t)(to - from) * (i + 1) / n);
+		frames->items[frames->n++] =
+			(struct chunk_frame){ .n_rows = (uint16_t)(end - first) };
+	}
+}
+
+/* Kinds of which there are few share frames. */
+static void cut(struct chunk_frames *frames, const struct radix_key *keys, uint32_t n)
+{
+	uint32_t waiting = 0; /* where small kinds begin */
+
+	for (uint32_t from = 0, to; from < n; from = to) {
+		for (to = from; to < n && keys[to].value == keys[from].value;)
+			to++;
+		if (to - from >= OWN_FRAME) {
+			close_frames(frames, waiting, from);
+			close_frames(frames, from, to);
+			waiting = to;
+		} else if (to - waiting > CHUNK_FRAME_ROWS) {
+			close_frames(frames, waiting, from);
+			waiting = from;
+		}
+	}
+	close_frames(frames, waiting, n);
+}
+
+/* By kind, and by address within. */
+static int arrange(struct chunk_frames *frames, const struct frame_columns *columns, uint32_t n)
+{
+	auto_free struct radix_key *room = malloc(2 * (size_t)n * sizeof(*room));
+	auto_free uint8_t *frame_of = malloc(n);
+	uint32_t next[CHUNK_FRAMES]; /* place of a frame */
+	uint64_t span_ns =
+		1 + (uint64_t)picture_life_ns(columns->allocated[0], columns->allocated[n - 1]);
+
+	if (!room || !frame_of)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < n; i++)
+		room[i] = (struct radix_key){ (uint64_t)columns->addresses[i] / NEAR_BYTES, i };
+	struct radix_key *keys = radix_sort(room, room + n, n);
+	for (uint32_t i = 0; i < n; i++)
+		keys[i].value = kind_of(columns, keys[i].index, span_ns);
+	keys = radix_sort(keys, keys == room ? room + n : room, n);
+	cut(frames, keys, n);
+	for (uint32_t i = 0, first = 0; i < frames->n; first += frames->items[i++].n_rows) {
+		next[i] = first;
+		for (uint32_t k = 0; k < frames->items[i].n_rows; k++)
+			frame_of[keys[first + k].index] = (uint8_t)i;
+	}
+	for (uint32_t i = 0; i < n; i++)
+		frames->rows[next[frame_of[i]]++] = i;
+	return 0;
+}
+_Static_assert(CHUNK_FRAMES <= UINT8_MAX + 1, "numbers of frames fit");
+
+static void set_extent(struct chunk_frame *frame, const struct frame_columns *columns,
+		       const uint32_t *rows)
+{
+	frame->process_low = frame->from_ns = INT64_MAX;
+	frame->process_high = frame->to_ns = INT64_MIN;
+	frame->low = UINT64_MAX;
+	for (uint32_t i = 0; i < frame->n_rows; i++) {
+		uint32_t row = rows[i];
+		int64_t process = columns->processes[row], size = columns->sizes[row];
+		uint64_t low = (uint64_t)columns->addresses[row];
+		uint64_t high = picture_last_byte(low, size > 0 ? (uint64_t)size : 1);
+		int64_t from_ns = picture_held_ns(columns->allocated[row]);
+		int64_t life_ns = life_of(columns, row);
+		if (columns->freed[row] == CHUNK_NULL) {
+			frame->n_alive++;
+		} else {
+			life_ns = life_ns > 0 ? life_ns : 1;
+			frame->to_ns =
+				from_ns + life_ns > frame->to_ns ? from_ns + life_ns : frame->to_ns;
+			frame->max_life_ns =
+				life_ns > frame->max_life_ns ? life_ns : frame->max_life_ns;
+		}
+		frame->process_low = process < frame->process_low ? process : frame->process_low;
+		frame->process_high = process > frame->process_high ? process : frame->process_high;
+		frame->from_ns = from_ns < frame->from_ns ? from_ns : frame->from_ns;
+		frame->low = low < frame->low ? low : frame->low;
+		frame->high = high > frame->high ? high : frame->high;
+		frame->max_size = size > frame->max_size ? size : frame->max_size;
+	}
+}
+
+int chunk_frames_make(struct chunk_frames *frames, const struct frame_columns *columns, uint32_t n)
+{
+	/* Ids that lie far apart could not be put in order again. */
+	bool is_spread = (uint64_t)columns->ids[n - 1] - (uint64_t)columns->ids[0] >= CHUNK_SPREAD;
+	bool is_alone = n <= CHUNK_FRAME_ROWS || is_spread;
+	int r = 0;
+
+	frames->n = 0;
+	if (is_alone)
+		close_frames(frames, 0, n);
+	else
+		r = arrange(frames, columns, n);
+	for (uint32_t i = 0; i < n && is_alone; i++)
+		frames->rows[i] = i;
+	for (uint32_t i = 0, first = 0; i < frames->n && r == 0; first += frames->items[i++].n_rows)
+		set_extent(&frames->items[i], columns, frames->rows + first);
+	return r;
+}
