@@ -166,14 +166,14 @@ static int sample_attribute_watch(struct samples *samples, struct sample_source 
 int sample_attribute(struct samples *samples, struct sample_source *source,
 		     const struct pmu_record *record, int64_t time_ns, uint32_t node_number)
 {
+	const struct sample_origin origin = { record->origin.time_ns, record->origin.cpu,
+					      record->origin.tid, record->sample.period };
 	struct sample_location place = {
 		.pid = record->origin.pid,
 		.tid = record->origin.tid,
 		.ip = record->sample.ip,
-		.weight = record->sample.period ? (int64_t)sample_turns_weight(
-							  &source->turns, record->origin.time_ns,
-							  record->origin.cpu, record->sample.period)
-						: source->period,
+		.weight = origin.carried ? (int64_t)sample_turns_weight(&source->turns, &origin)
+					 : source->period,
 		.is_kernel = record->is_kernel,
 		.sample = &record->sample,
 	};

@@ -43,24 +43,39 @@ static bool is_first(struct sample_turns *turns, uint32_t cpu, size_t turn)
 	return is_new;
 }
 
-uint64_t sample_turns_weight(struct sample_turns *turns, uint64_t raw_ns, uint32_t cpu,
-			     uint64_t carried)
+/* Is it the first of a thread's event that is not its first one? */
+static bool is_first_of_later(struct sample_turns *turns, const struct sample_origin *origin)
 {
-	size_t n_until = array_n_until(turns->items, turns->n, raw_ns, raw_ns);
+	uint64_t thread = (uint64_t)origin->tid << 32, event = thread | (origin->cpu + 1);
+
+	if (key_map_get(&turns->events, event, origin->carried))
+		return false;
+	bool is_known = key_map_get(&turns->events, thread, 0);
+	return key_map_put(&turns->events, event, origin->carried, 1) == 0 &&
+	       key_map_put(&turns->events, thread, 0, 1) == 0 && is_known;
+}
+
+uint64_t sample_turns_weight(struct sample_turns *turns, const struct sample_origin *origin)
+{
+	size_t n_until = array_n_until(turns->items, turns->n, raw_ns, origin->raw_ns);
+	uint64_t carried = origin->carried;
 
 	for (size_t i = is_mark(turns, carried) ? n_until : 0; i-- > 0;) {
 		const struct trace_period *turn = &turns->items[i];
 
 		if (turn->mark == carried)
-			return turn->period + (is_first(turns, cpu, i) ? turn->least : 0);
+			return turn->period + (is_first(turns, origin->cpu, i) ? turn->least : 0);
 	}
-	return carried;
+	if (n_until == 0 || is_mark(turns, carried) || !is_first_of_later(turns, origin))
+		return carried;
+	return carried + turns->items[n_until - 1].least;
 }
 
 void sample_turns_finish(struct sample_turns *turns)
 {
 	free(turns->items);
 	free(turns->seen);
+	key_map_finish(&turns->events);
 	*turns = (struct sample_turns){ 0 };
 }
 

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/hash-map.h"
 #include "schemas/trace-format.h"
 
 /* Bytes of a frame; they go when the last entry of theirs is taken. */
@@ -76,6 +77,15 @@ struct sample_turns {
 	size_t n_marks;
 	size_t *seen; /* for each CPU: the turn of the last sample with a mark, + 1 */
 	size_t n_cpus;
+	struct key_map events; /* of threads born later, by thread, CPU and period */
+};
+
+/* Where a sample comes from. */
+struct sample_origin {
+	uint64_t raw_ns;
+	uint32_t cpu;
+	uint32_t tid;
+	uint64_t carried; /* a period or a mark */
 };
 
 /* 0 or -ENOMEM. */
@@ -83,9 +93,10 @@ int sample_turns_add(struct sample_turns *turns, const struct trace_period *reco
 
 /*
  * The time that a sample stands for which carries a period or a mark, of source samples in order of
- * time. Without memory, a first one after a turn stands for its period only.
+ * time. A thread that is born later has an event for each CPU and rung: no sample of one comes
+ * before the least period of the time that it was on. So the first one of each but the thread's
+ * first event stands for that, too. Without memory, a first one stands for its period only.
  */
-uint64_t sample_turns_weight(struct sample_turns *turns, uint64_t raw_ns, uint32_t cpu,
-			     uint64_t carried);
+uint64_t sample_turns_weight(struct sample_turns *turns, const struct sample_origin *origin);
 
 void sample_turns_finish(struct sample_turns *turns);

@@ -3,6 +3,7 @@ compared with the CPU time that the victim measured itself."""
 import concurrent.futures
 import csv
 import json
+import math
 import os
 import re
 import subprocess
@@ -89,7 +90,7 @@ class Truth:
         self.lines = {each[1]: each[2] for each in words if each[0] == "lines"}
 
 
-def part_of_block(database, n_samples, name):
+def part_of_block(database, name):
     """Share of the addresses of a part (docs/database.md, `touch`): sums of its rows, one for each
     sample."""
     site, every, n, at = re.match(r"(\w+)([%/])(\d+)@(\d+)", name).groups()
@@ -97,20 +98,44 @@ def part_of_block(database, n_samples, name):
                                  " JOIN stack_line USING (stack_id) WHERE function = ?", site)[0]
     stride, low, width = ((int(n), int(at), 8) if every == "%" else
                           (size, size // int(n) * int(at), size // int(n)))
-    sums = [row[0] for row in database.ask(
-        "SELECT sum(share) FROM touch JOIN sample ON sample.id = sample_id"
+    sums = dict(database.ask(
+        "SELECT sample_id, sum(share) FROM touch JOIN sample ON sample.id = sample_id"
         " JOIN source ON source.id = source_id"
         " WHERE role = 1 AND source.name = 'clock' AND address >= ? AND address < ?"
         " AND (address - ?) % ? >= ? AND (address - ?) % ? < ? GROUP BY sample_id",
-        address, address + size, address, stride, low, address, stride, low + width)]
-    half = half_width(sum(sums), sum(each * each for each in sums), n_samples)
-    share = sum(sums) / n_samples
+        address, address + size, address, stride, low, address, stride, low + width))
+    samples = database.ask(
+        "SELECT sample.id, weight FROM sample JOIN source ON source.id = source_id"
+        " WHERE source.name = 'clock' ORDER BY thread_id, sample.id")
+    shares = [sums.get(row[0], 0) for row in samples]
+    weight = sum(row[1] for row in samples)
+    share, square = (sum(row[1] * each ** power for row, each in zip(samples, shares)) / weight
+                     for power in (1, 2))
+    n = weight ** 2 / sum(row[1] ** 2 for row in samples)
+    half = half_width(share * n, square * n, n) * gain_of_order(shares) ** 0.5
     return Share(share, share - half, share + half)
+
+
+def gain_of_order(shares):
+    """The variance over the binomial one, as docs/accuracy.md has it (store/totals/share-sum.c)."""
+    n = len(shares)
+    mean_share = sum(shares) / n
+    variance = sum((share - mean_share) ** 2 for share in shares) / n
+    if not variance:
+        return 1
+    near, far = (1 - sum((a - b) ** 2 for a, b in zip(shares, shares[lag:])) / 2 / (n - lag) /
+                 variance for lag in (1, 2))
+    if near < 0.3:
+        return 1
+    of_slices = min(max(far / near, near), 0.999)
+    part = min(near / of_slices, 1)
+    gain = 1 - part * (1 - ((1 + of_slices) / (1 - of_slices) + 2 / math.log(of_slices)))
+    return gain + 0.003 ** 2 * mean_share * (1 - mean_share) * n / variance
 
 
 def reported(database, n_samples, name, column="share"):
     if "@" in name:
-        return part_of_block(database, n_samples, name)
+        return part_of_block(database, name)
     ends = column.replace("share", "").strip("_")
     low, high = ("share_low", "share_high") if not ends else (ends + "_low", ends + "_high")
     columns = f"{column}, {low}, {high}"

@@ -83,19 +83,25 @@ struct tally_part {
  */
 #define NEIGHBOUR_PARTS 16u
 
-/* What a thread's last sample had, each times its weight. */
+/* What a sample had. */
+struct past_part {
+	int64_t kind;
+	uint32_t index;
+	uint8_t of;
+	double share;
+};
+
+struct tally_past {
+	double weight; /* 0: there was none */
+	unsigned n;
+	struct past_part parts[NEIGHBOUR_PARTS];
+	double kinds[TALLY_KINDS][SHARE_COUNT];
+};
+
 struct tally_neighbour {
-	double weight;
+	struct tally_past past[2]; /* the last sample of the thread, and the one before */
 	double first_weight;
 	unsigned n_samples; /* up to YOUNG */
-	unsigned n;
-	struct {
-		int64_t kind;
-		uint32_t index;
-		uint8_t of;
-		double time;
-	} parts[NEIGHBOUR_PARTS];
-	double kinds[TALLY_KINDS][SHARE_COUNT];
 };
 
 /* Samples of a thread that are looked at by turns: it is young. */
@@ -258,77 +264,70 @@ static int find_neighbour(struct tally_sample *sample, struct tally_neighbour **
 	return 0;
 }
 
-static void add_neighbours(struct tally *tally, const struct tally_neighbour *before,
-			   bool is_turned)
+static double share_in(const struct tally_past *past, const struct past_part *part)
 {
-	const struct tally_sample *sample = &tally->current;
+	for (unsigned i = 0; i < past->n; i++)
+		if (past->parts[i].kind == part->kind && past->parts[i].index == part->index &&
+		    past->parts[i].of == part->of)
+			return past->parts[i].share;
+	return 0;
+}
 
-	tally->design.lag[is_turned] += before->weight * sample->weight;
-	for (unsigned k = 0; is_turned && k < before->n; k++)
-		shares_of(tally, before->parts[k].kind, before->parts[k].index)
-			->of[before->parts[k].of]
-			.turned += before->parts[k].time * before->parts[k].time / before->weight *
-				   sample->weight / 2;
+/* How far owners of one of two samples are from what they have in the other one. */
+static void add_apart(struct tally *tally, const struct tally_past *of,
+		      const struct tally_past *other, enum share_lag lag, bool has_both)
+{
+	for (unsigned i = 0; i < of->n; i++) {
+		const struct past_part *part = &of->parts[i];
+		double there = share_in(other, part), apart = part->share - there;
+
+		if (there == 0 || has_both)
+			shares_of(tally, part->kind, part->index)->of[part->of].apart[lag] +=
+				of->weight * other->weight * apart * apart / 2;
+	}
+}
+
+static void add_neighbours(struct tally *tally, const struct tally_past *now,
+			   const struct tally_past *before, enum share_lag lag)
+{
+	if (!(before->weight > 0))
+		return;
+	double weights = now->weight * before->weight;
+
+	tally->design.lag[lag] += weights;
+	tally->design.turned_sq += lag == SHARE_LAG_TURNED ? weights * weights : 0;
+	add_apart(tally, now, before, lag, true);
+	add_apart(tally, before, now, lag, false);
+	for (unsigned i = 0; i < TALLY_KINDS * SHARE_COUNT; i++) {
+		unsigned kind = i / SHARE_COUNT, of = i % SHARE_COUNT;
+		double apart = now->kinds[kind][of] - before->kinds[kind][of];
+
+		tally->kinds[kind].of[of].apart[lag] +=
+			now->weight * before->weight * apart * apart / 2;
+	}
+}
+
+static void keep_parts(const struct tally_sample *sample, struct tally_past *past)
+{
+	*past = (struct tally_past){ .weight = sample->weight };
 	for (size_t i = 0; i < sample->n; i++) {
 		const struct tally_part *part = &sample->parts[i];
-		struct share_sum *sum =
-			&shares_of(tally, part->owner.kind, part->index)->of[part->of];
-		if (is_turned)
-			sum->turned +=
-				before->weight * sample->weight * part->share * part->share / 2;
-		for (unsigned k = 0; k < before->n; k++)
-			if (before->parts[k].kind == part->owner.kind &&
-			    before->parts[k].index == part->index &&
-			    before->parts[k].of == part->of)
-				sum->lag[is_turned] +=
-					before->parts[k].time * sample->weight * part->share;
+
+		if ((uint64_t)part->owner.kind < TALLY_KINDS)
+			past->kinds[part->owner.kind][part->of] += part->share;
+		if (past->n < NEIGHBOUR_PARTS)
+			past->parts[past->n++] = (struct past_part){ part->owner.kind, part->index,
+								     part->of, part->share };
 	}
 }
 
-static void keep_parts(const struct tally_sample *sample, struct tally_neighbour *neighbour)
+static void add_kinds(struct tally *tally, const struct tally_past *now)
 {
-	neighbour->weight = sample->weight;
-	neighbour->n = 0;
-	for (size_t i = 0; i < sample->n && neighbour->n < NEIGHBOUR_PARTS; i++) {
-		const struct tally_part *part = &sample->parts[i];
-		neighbour->parts[neighbour->n].kind = part->owner.kind;
-		neighbour->parts[neighbour->n].index = part->index;
-		neighbour->parts[neighbour->n].of = part->of;
-		neighbour->parts[neighbour->n++].time = sample->weight * part->share;
-	}
-}
-
-/* Of two weighted shares, weighted by both. */
-static double mean_square(double time, double weight, double other_time, double other_weight)
-{
-	return (time * time / weight * other_weight +
-		other_time * other_time / other_weight * weight) /
-	       2;
-}
-
-static void add_kinds(struct tally *tally, struct tally_neighbour *neighbour, bool is_turned)
-{
-	const struct tally_sample *sample = &tally->current;
-	double shares[TALLY_KINDS][SHARE_COUNT] = { 0 };
-
-	for (size_t i = 0; i < sample->n; i++)
-		if ((uint64_t)sample->parts[i].owner.kind < TALLY_KINDS)
-			shares[sample->parts[i].owner.kind][sample->parts[i].of] +=
-				sample->parts[i].share;
-	for (unsigned kind = 0; kind < TALLY_KINDS; kind++) {
-		for (unsigned of = 0; of < SHARE_COUNT; of++) {
-			struct share_sum *sum = &tally->kinds[kind].of[of];
-			double time = sample->weight * shares[kind][of];
-			if (time != 0)
-				share_sum_add(sum, shares[kind][of], sample->weight);
-			sum->lag[is_turned] += neighbour->kinds[kind][of] * time;
-			if (is_turned && neighbour->weight > 0)
-				sum->turned +=
-					mean_square(time, sample->weight,
-						    neighbour->kinds[kind][of], neighbour->weight);
-			neighbour->kinds[kind][of] = time;
-		}
-	}
+	for (unsigned kind = 0; kind < TALLY_KINDS; kind++)
+		for (unsigned of = 0; of < SHARE_COUNT; of++)
+			if (now->kinds[kind][of] != 0)
+				share_sum_add(&tally->kinds[kind].of[of], now->kinds[kind][of],
+					      now->weight);
 }
 
 /* ---- Turns ---- */
@@ -424,17 +423,20 @@ static int add_sample(struct tally *tally)
 		r = find_neighbour(sample, &neighbour);
 	if (r < 0)
 		return r;
-	bool is_turned = neighbour->weight != sample->weight;
+	struct tally_past *past = neighbour->past, now;
+	enum share_lag lag = past->weight == sample->weight ? SHARE_LAG_SAME : SHARE_LAG_TURNED;
 	merge_parts(sample);
+	keep_parts(sample, &now);
 	for (size_t i = 0; i < sample->n; i++) {
 		const struct tally_part *part = &sample->parts[i];
 		share_sum_add(&shares_of(tally, part->owner.kind, part->index)->of[part->of],
 			      part->share, sample->weight);
 	}
-	if (neighbour->weight > 0)
-		add_neighbours(tally, neighbour, is_turned);
-	add_kinds(tally, neighbour, is_turned);
-	keep_parts(sample, neighbour);
+	add_kinds(tally, &now);
+	add_neighbours(tally, &now, &past[0], lag);
+	add_neighbours(tally, &now, &past[1], SHARE_LAG_SECOND);
+	past[1] = past[0];
+	past[0] = now;
 	return add_young(tally, neighbour);
 }
 

@@ -11,14 +11,24 @@
  * slices in one holds in all of them. So nothing is gained from threads of fewer than 20 samples,
  * on the average.
  */
-#define LEAST_NEIGHBOURS   0.95
-#define LEAST_THREADS	   8
-#define TURN_DEVIATIONS	   2.5
-#define MOST_OF_TURNS	   0.5
-#define MOST_CORRELATION   0.999
-#define SMALL_VARIATION	   1e-6
-#define MOST_BINOMIAL_GAIN 1
-#define LEAST_GAIN	   0.25
+#define LEAST_NEIGHBOURS 0.95
+#define LEAST_THREADS	 8
+#define TURN_DEVIATIONS	 3
+#define MOST_OF_TURNS	 0.5
+/*
+ * Of what a turn loses, and a thread at its end, about what its first sample stands for, in squares
+ * of the period: that of its law is 0.26 (pmu/period-ladder.h). A turn makes two neighbours
+ * of another weight.
+ */
+#define TURN_VARIANCE	 0.125
+#define MOST_CORRELATION 0.999
+#define BINOMIAL_GAIN	 1
+#define LEAST_YOUNG_GAIN 0.25
+/*
+ * What else errs: interrupts that come late, what a thread does before its first sample. Deviations
+ * of 0.1 to 0.2 points where each slice is known to a percent (docs/accuracy.md).
+ */
+#define OTHER_DEVIATION 0.003
 
 struct neighbours {
 	double n; /* pairs */
@@ -26,38 +36,48 @@ struct neighbours {
 };
 
 /*
- * The variance over the binomial one for neighbours of correlation r. With sample distances of
- * squared coefficient of variation v (a gamma distribution) and slices whose correlation falls as
- * exp(-t), r is the Laplace transform of the distance, and the variance of the sampled sum about
- * the true time is (1 + r) / (1 - r) - 2 / t: Cox and Lewis, The Statistical Analysis of Series of
- * Events, chapter 4; Cochran, Sampling Techniques, 8.9. Neighbours that differ more than by chance
- * are strata: their correlation counts half.
- *
- * An interval is never less than half as wide as the binomial one: in slices of many periods the
- * shares of a chase of pointers vary twice as much as this says (0.61 points, of 20 runs 14
- * inside), for what else errs is not in it.
+ * The variance over the binomial one of slices whose correlation falls as exp(-t) with the
+ * distance, to r at the next sample: (1 + r) / (1 - r) is that of the sampled sum, and -2 / t what is left of
+ * it about the true time (Cox and Lewis, The Statistical Analysis of Series of Events, chapter 4;
+ * Cochran, Sampling Techniques, 8.9). 1 of r = 0; (1 - r) / 6 of long slices: each end of one lies
+ * anywhere between two samples.
  */
-static double gain_of_slices(double r, double n, double v)
+static double gain_of_exponential(double r)
+{
+	return (1 + r) / (1 - r) + 2 / log(r);
+}
+
+/*
+ * The same where the next sample has r, and the one behind it `second`. What falls no faster than
+ * r to its square is slices; where it falls less there are two parts: slices of correlation
+ * second / r, and what the next sample knows nothing of, which is as uncertain as a fine mix.
+ * Neighbours that are less alike may as well be in step with the sampling (frames of a period have
+ * 0.2): then they say less than two. Those that differ more than by chance are strata: their
+ * correlation counts half.
+ */
+static double gain_of_slices(double r, double second, double n)
 {
 	double noise = SURE / sqrt(n);
 
-	if (fabs(r) <= noise || (r > 0 && r < LEAST_OF_SLICES))
-		return MOST_BINOMIAL_GAIN;
-	r = fmin(r - noise * noise / r, MOST_CORRELATION);
-	if (r < 0)
+	if (r < -noise)
 		return (1 + r / 2) / (1 - r / 2);
-	double t = v > SMALL_VARIATION ? (pow(r, -v) - 1) / v : -log(r);
-	return fmax(fmin((1 + r) / (1 - r) - 2 / t, MOST_BINOMIAL_GAIN), LEAST_GAIN);
+	if (r <= noise)
+		return BINOMIAL_GAIN;
+	if (r < LEAST_OF_SLICES)
+		return (1 + r) / (1 - r);
+	double of_slices = fmin(fmax(second / r, r), MOST_CORRELATION);
+	double part = fmin(r / of_slices, 1);
+	return 1 - part * (1 - gain_of_exponential(of_slices));
 }
 
 /*
  * A program that repeats in step with the sampling looks like long slices, until the period
  * changes: then each stretch of one period is hardly more than one sample. The correlation across
- * changes follows from how much such neighbours differ (turned_correlation()), whose noise is that
- * of so many of them differing.
+ * changes follows from how much such neighbours differ, whose noise is that of so many of them
+ * differing.
  */
 static bool is_in_step(const struct neighbours *same, const struct neighbours *turned,
-		       double variance)
+		       double n_turned, double variance)
 {
 	/*
 	 * Means of (x - y)^2 / 2: of slices both would be as much. Of shares of 0 or 1 its variance
@@ -69,34 +89,30 @@ static bool is_in_step(const struct neighbours *same, const struct neighbours *t
 
 	return same->n >= LEAST_TURNS && turned->n >= LEAST_TURNS &&
 	       turned->correlation < MOST_OF_TURNS &&
-	       found - expected > TURN_DEVIATIONS * sqrt((m / 2 - m * m) / turned->n);
+	       found - expected > TURN_DEVIATIONS * sqrt((m / 2 - m * m) / n_turned);
 }
 
-double share_correlation(const struct share_design *design, const struct share_sum *sum, unsigned i)
+static double variance_of(const struct share_design *design, const struct share_sum *sum)
 {
 	double mean = sum->time / design->time;
-	double variance = (sum->time_sq - 2 * mean * sum->time_w) / design->time_sq + mean * mean;
 
-	if (!(variance > 0 && design->lag[i] > 0))
-		return 0;
-	/* Where all samples have about the same share, their weights make it anything. */
-	return fmin(fmax((sum->lag[i] / design->lag[i] - mean * mean) / variance, -1), 1);
+	return (sum->time_sq - 2 * mean * sum->time_w) / design->time_sq + mean * mean;
 }
 
-/*
- * By how much neighbours of another period differ. There are few of them, which lie together: how
- * many of them fall into a slice is chance, and the products that share_correlation() goes by with
- * it, but not whether they differ.
- */
-static double turned_correlation(const struct share_design *design, const struct share_sum *sum,
-				 double variance)
+double share_correlation(const struct share_design *design, const struct share_sum *sum,
+			 enum share_lag lag)
 {
-	return design->lag[1] > 0 ? 1 - (sum->turned - sum->lag[1]) / design->lag[1] / variance : 0;
+	double variance = variance_of(design, sum);
+
+	if (!(variance > 0 && design->lag[lag] > 0))
+		return 0;
+	return fmax(1 - sum->apart[lag] / design->lag[lag] / variance, -1);
 }
 
 static bool are_short(const struct share_design *design)
 {
-	double n_pairs = (design->lag[0] + design->lag[1]) * design->n / design->time_sq;
+	double n_pairs = (design->lag[SHARE_LAG_SAME] + design->lag[SHARE_LAG_TURNED]) * design->n /
+			 design->time_sq;
 
 	return n_pairs < LEAST_NEIGHBOURS * design->n && design->n - n_pairs >= LEAST_THREADS;
 }
@@ -105,15 +121,18 @@ static double gain_of(const struct share_design *design, const struct share_sum 
 		      double variance)
 {
 	double each = design->time_sq / design->n;
-	double v = design->n * design->time_sq / (design->time * design->time) - 1;
-	struct neighbours same = { design->lag[0] / each, share_correlation(design, sum, 0) };
-	struct neighbours turned = { design->lag[1] / each,
-				     turned_correlation(design, sum, variance) };
+	struct neighbours same = { design->lag[SHARE_LAG_SAME] / each,
+				   share_correlation(design, sum, SHARE_LAG_SAME) };
+	struct neighbours turned = { design->lag[SHARE_LAG_TURNED] / each,
+				     share_correlation(design, sum, SHARE_LAG_TURNED) };
+	/* So many of equal weight would tell as much. */
+	double n_turned = design->lag[SHARE_LAG_TURNED] * design->lag[SHARE_LAG_TURNED] /
+			  fmax(design->turned_sq, each * each);
 	double n = same.n + turned.n;
 
 	if (n < LEAST_TURNS || are_short(design))
-		return MOST_BINOMIAL_GAIN;
-	if (is_in_step(&same, &turned, variance)) {
+		return BINOMIAL_GAIN;
+	if (is_in_step(&same, &turned, n_turned, variance)) {
 		double r = same.correlation, n_stretches = turned.n + 1;
 		/*
 		 * Stretches of exponential lengths: the mean square is twice the square of the
@@ -121,8 +140,9 @@ static double gain_of(const struct share_design *design, const struct share_sum 
 		 */
 		return fmin((1 + r) / fmax(1 - r, 1 / n), 2 * n / n_stretches);
 	}
-	double r = (same.correlation * same.n + share_correlation(design, sum, 1) * turned.n) / n;
-	return gain_of_slices(r, n, fmin(fmax(v, 0), 1));
+	double r = (same.correlation * same.n + turned.correlation * turned.n) / n;
+	return gain_of_slices(r, share_correlation(design, sum, SHARE_LAG_SECOND), n) +
+	       TURN_VARIANCE * (turned.n + 2 * fmax(design->n - n, 0)) / n;
 }
 
 /*
@@ -156,13 +176,14 @@ double share_half(const struct share_design *design, const struct share_sum *sum
 	/* Two samples of 1 and two of 0 added, as in format_half_width(). */
 	double more = (mean * n + 2) / (n + 4);
 	double wide = (square * n + 2) / (n + 4) - more * more;
-	double gain = variance > 0 ? gain_of(design, sum, variance) : MOST_BINOMIAL_GAIN;
+	double gain = variance > 0 ? gain_of(design, sum, variance) : BINOMIAL_GAIN;
 	double binomial = fmax(wide, 0) / (n + 4);
+	double other = OTHER_DEVIATION * OTHER_DEVIATION * fmax(mean * (1 - mean), 0);
 
 	if (!are_short(design) || !(design->young_sq > 0 && variance > 0))
-		return fmin(1.96 * sqrt(gain * binomial), 1);
+		return fmin(1.96 * sqrt(gain * binomial + other), 1);
 	double young = fmin(design->young_sq / design->time_sq, 1);
 	double turns =
-		fmax(variance_of_turns(design, sum, variance), LEAST_GAIN * young * binomial);
-	return fmin(1.96 * sqrt((1 - young) * gain * binomial + turns), 1);
+		fmax(variance_of_turns(design, sum, variance), LEAST_YOUNG_GAIN * young * binomial);
+	return fmin(1.96 * sqrt((1 - young) * gain * binomial + turns + other), 1);
 }

@@ -27,6 +27,9 @@ static inline void share_total_add(struct share_total *total, int64_t sample, do
 	total->n += share;
 }
 
+/* Neighbours in a thread: of the same period, of another; and the sample before the one before. */
+enum share_lag { SHARE_LAG_SAME, SHARE_LAG_TURNED, SHARE_LAG_SECOND, SHARE_LAGS };
+
 /*
  * What the interval of an owner's part of CPU time needs: sums over samples of their shares x (one
  * number for each sample, 0 to 1) and weights w, in ns. Of neighbours: the sample before in its
@@ -38,22 +41,21 @@ struct share_sum {
 	double time; /* of w x */
 	double time_sq; /* of (w x)^2 */
 	double time_w; /* of w^2 x */
-	double lag[2]; /* of w x times the neighbour's: of the same period, of another */
-	/* of neighbours of another period: w times the neighbour's times the mean of both x^2 */
-	double turned;
+	double apart[SHARE_LAGS]; /* of half (x - the neighbour's)^2 times both weights */
 	double turn_sq; /* of young threads: over turns of (sum of w x)^2, ... */
 	double turn_w; /* ... of the sum of w x times the sum of w */
 };
 
 /*
- * The same of all samples, with x = 1. A turn: samples of young threads that have one period, for
+ * Of all samples. A turn: samples of young threads that have one period, for
  * they were born while it was the one that threads begin with.
  */
 struct share_design {
 	double n;
 	double time;
 	double time_sq;
-	double lag[2];
+	double lag[SHARE_LAGS]; /* of both weights of neighbours */
+	double turned_sq; /* of their squares, of another period */
 	double young_sq; /* of w^2 of young threads */
 	double turn_sq;
 	double n_turns;
@@ -68,9 +70,9 @@ static inline void share_sum_add(struct share_sum *sum, double share, double wei
 	sum->time_w += weight * weight * share;
 }
 
-/* How alike neighbours are: of the same period (i 0), of another (1). 0 where there are none. */
+/* How alike neighbours are; 0 where there are none. */
 double share_correlation(const struct share_design *design, const struct share_sum *sum,
-			 unsigned i);
+			 enum share_lag lag);
 
 /*
  * Half of the 95 % interval of sum.time / design.time, as samples give it; 1 without samples. The

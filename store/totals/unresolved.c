@@ -93,15 +93,10 @@ static struct share_sum add_more(const struct share_design *design,
 	}
 	double whole = sum.time / design->time;
 	double after = (sum.time_sq - 2 * whole * sum.time_w) / design->time_sq + whole * whole;
-	for (unsigned i = 0; i < 2; i++) {
+	for (enum share_lag i = 0; i < SHARE_LAGS; i++) {
 		double r = is_most ? share_correlation(design, resolved, i) : 0;
-		sum.lag[i] = design->lag[i] * (whole * whole + r * fmax(after, 0));
+		sum.apart[i] = design->lag[i] * (1 - r) * fmax(after, 0);
 	}
-	/*
-	 * The mean of squares of a neighbour is that of all, so that their correlation is that of
-	 * both ways to tell it.
-	 */
-	sum.turned = design->lag[1] * (whole * whole + fmax(after, 0));
 	return sum;
 }
 

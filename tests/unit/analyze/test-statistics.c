@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyze/samples/source-ledger.h"
 #include "analyze/samples/queue.h"
@@ -111,7 +112,8 @@ struct sampler {
 struct sums {
 	struct share_design design;
 	struct share_sum sum;
-	double last, before;
+	double before[2]; /* weights of the two samples before, */
+	bool was[2]; /* and whether they were on the first thing */
 };
 
 #define PERIOD 1000000
@@ -130,18 +132,22 @@ static void turn_to_another(struct sampler *sampler)
 static void add_sample(struct sums *sums, const struct sampler *sampler, bool is_first)
 {
 	double weight = sampler->period + sampler->more;
-	bool is_turned = sums->before > 0 && fabs(sums->before - weight) > 1e-12;
+	bool is_turned = sums->before[0] > 0 && fabs(sums->before[0] - weight) > 1e-12;
 
 	share_sum_add(&sums->sum, is_first, weight);
-	sums->sum.lag[is_turned] += sums->last * weight * is_first;
-	if (is_turned)
-		sums->sum.turned += (sums->last + sums->before * is_first) * weight / 2;
-	sums->design.lag[is_turned] += sums->before * weight;
+	sums->sum.apart[is_turned] += weight * sums->before[0] * (is_first != sums->was[0]) / 2;
+	sums->sum.apart[SHARE_LAG_SECOND] +=
+		weight * sums->before[1] * (is_first != sums->was[1]) / 2;
+	sums->design.lag[is_turned] += sums->before[0] * weight;
+	sums->design.turned_sq += is_turned * pow(sums->before[0] * weight, 2);
+	sums->design.lag[SHARE_LAG_SECOND] += sums->before[1] * weight;
 	sums->design.n++;
 	sums->design.time += weight;
 	sums->design.time_sq += weight * weight;
-	sums->last = weight * is_first;
-	sums->before = weight;
+	sums->was[1] = sums->was[0];
+	sums->was[0] = is_first;
+	sums->before[1] = sums->before[0];
+	sums->before[0] = weight;
 }
 
 static void sample_until(struct sums *sums, struct sampler *sampler, double end, bool is_first)
@@ -187,7 +193,8 @@ START_TEST(the_interval_of_a_share_holds_the_true_one)
 	static const struct program programs[] = {
 		{ 0.01, 0.3, 3, 0.94, 0.985, 1.2 }, /* a fine mix */
 		{ 0.2, 2.6, 2, 0.93, 1, 1.1 },	    { 0.2, 2.6, 5, 0.93, 1, 1.1 },
-		{ 0.5, 4, 2, 0.93, 1, 1 },	    { 5, 50, 3, 0.93, 1, 0.7 }, /* slices */
+		{ 0.2, 5.2, 2, 0.94, 0.99, 0.6 },   { 0.5, 4, 2, 0.94, 0.99, 0.7 }, /* slices */
+		{ 2, 10, 3, 0.94, 0.995, 0.45 },    { 5, 50, 3, 0.94, 1, 0.3 },
 		{ 0.5, 0.5, 0, 0.92, 0.98, 1.2 },   { 1, 1, 0, 0.89, 0.98, 1.2 }, /* frames */
 		{ 2, 2, 0, 0.93, 0.985, 1.2 },	    { 3, 3, 0, 0.94, 0.99, 1.2 },
 	};
@@ -230,7 +237,7 @@ static void sample_thread(struct sums *sums, struct turn *turn, double period, d
 {
 	const struct sampler sampler = { .period = period };
 
-	sums->last = sums->before = 0;
+	memset(sums->before, 0, sizeof(sums->before));
 	for (unsigned i = 1; i * period < life; i++) {
 		bool is_first = i * period < life / 2;
 
@@ -285,13 +292,14 @@ END_TEST
 START_TEST(slices_longer_than_a_period_have_a_smaller_interval_than_chance_gives)
 {
 	/* 600 samples, 300 of them here, in ten slices of 30: 19 of 600 neighbours differ. */
-	const struct share_design design = { 600, 600, 600, { 599, 0 } };
-	const struct share_sum slices = { 300, 300, 300, 300, 300, { 290, 0 } };
-	const struct share_sum mixed = { 300, 300, 300, 300, 300, { 150, 0 } };
+	const struct share_design design = { 600, 600, 600, { 599, 0, 598 } };
+	const struct share_sum slices = { 300, 300, 300, 300, 300, { 9.5, 0, 19 } };
+	const struct share_sum mixed = { 300, 300, 300, 300, 300, { 150, 0, 150 } };
 
 	ck_assert_double_eq_tol(share_half(&design, &mixed), 1.96 * 0.5 / sqrt(604), 0.0005);
-	ck_assert_double_eq_tol(share_half(&design, &slices), share_half(&design, &mixed) / 2,
-				1e-9);
+	/* Each end lies anywhere between two samples: 19 times a variance of 1 / 12. */
+	ck_assert_double_eq_tol(share_half(&design, &slices),
+				1.96 * sqrt(19 / 12.0 / 600 / 600 + 0.0015 * 0.0015), 0.0003);
 }
 END_TEST
 
@@ -301,9 +309,9 @@ END_TEST
  */
 START_TEST(a_program_in_step_with_the_sampling_has_a_wider_interval)
 {
-	const struct share_design design = { 600, 600, 600, { 500, 99 } };
-	const struct share_sum in_step = { 300, 300, 300, 300, 300, { 245, 25 }, 49.5 };
-	const struct share_sum slices = { 300, 300, 300, 300, 300, { 245, 48 }, 49.5 };
+	const struct share_design design = { 600, 600, 600, { 500, 99, 598 } };
+	const struct share_sum in_step = { 300, 300, 300, 300, 300, { 5, 24.5, 40 } };
+	const struct share_sum slices = { 300, 300, 300, 300, 300, { 5, 1.5, 13 } };
 
 	ck_assert_double_gt(share_half(&design, &in_step), 1.96 * 0.5 / sqrt(604) * 2);
 	ck_assert_double_lt(share_half(&design, &slices), 1.96 * 0.5 / sqrt(604));
@@ -316,11 +324,12 @@ END_TEST
  */
 START_TEST(a_single_slice_is_not_in_step_wherever_the_period_changes)
 {
-	const struct share_design design = { 670, 670, 670, { 640, 29 } };
+	const struct share_design design = { 670, 670, 670, { 640, 29, 668 } };
 
-	for (unsigned n_inside = 0; n_inside < 10; n_inside++) {
-		const struct share_sum slice = { 140, 140, 140,
-						 140, 140, { 138 - n_inside, n_inside } };
+	for (unsigned n_turned = 0; n_turned < 3; n_turned++) {
+		const struct share_sum slice = {
+			140, 140, 140, 140, 140, { 1 - n_turned / 2.0, n_turned / 2.0, 2 }
+		};
 		ck_assert_double_lt(share_half(&design, &slice), 1.96 * sqrt(0.17 / 674));
 	}
 }
@@ -332,8 +341,8 @@ END_TEST
  */
 START_TEST(an_interval_in_step_is_not_wider_than_stretches_make_it)
 {
-	const struct share_design design = { 600, 600, 600, { 500, 99 } };
-	const struct share_sum in_step = { 300, 300, 300, 300, 300, { 250, 25 }, 49.5 };
+	const struct share_design design = { 600, 600, 600, { 500, 99, 598 } };
+	const struct share_sum in_step = { 300, 300, 300, 300, 300, { 0, 24.5, 40 } };
 
 	ck_assert_double_lt(share_half(&design, &in_step), 1.96 * 0.5 / sqrt(604) * 3.6);
 }
@@ -386,19 +395,20 @@ END_TEST
 
 /*
  * A thread that its source was opened on has periods of 3,000 from 100 on and 5,000 from 200 on, by
- * mark 10; 7,001 is another's.
+ * mark 10; 7,001 and 7,003 are others', the later ones of which begin with what they lose.
  */
 START_TEST(a_mark_stands_for_the_period_of_its_turn_and_what_it_began_with)
 {
 	static const struct {
 		uint64_t raw_ns, carried, weight;
-		uint32_t cpu;
+		uint32_t cpu, tid;
 	} samples[] = {
-		{ 50, 10, 10, 0 },     { 100, 7001, 7001, 0 },	    { 110, 10, 3000 + 400, 0 },
-		{ 120, 10, 3000, 0 },  { 130, 10, 3400, 9 },	    { 160, 20, 6000 + 800, 0 },
-		{ 199, 20, 6000, 0 },  { 200, 10, 5400, 0 },	    { 201, 7001, 7001, 9 },
-		{ 210, 10, 5000, 0 },  { 250, 10, 5400, 9 },	    { 260, 10, 5000, 9 },
-		{ 270, 20, 6800, 40 }, { 280, 10, 5000, 1u << 31 },
+		{ 50, 10, 10, 0 },	{ 100, 7001, 7001, 0 },	     { 110, 10, 3000 + 400, 0 },
+		{ 120, 10, 3000, 0 },	{ 130, 10, 3400, 9 },	     { 160, 20, 6000 + 800, 0 },
+		{ 199, 20, 6000, 0 },	{ 200, 10, 5400, 0 },	     { 201, 7001, 7401, 9 },
+		{ 210, 10, 5000, 0 },	{ 250, 10, 5400, 9 },	     { 260, 10, 5000, 9 },
+		{ 270, 20, 6800, 40 },	{ 280, 10, 5000, 1u << 31 }, { 290, 7001, 7001, 9 },
+		{ 291, 7003, 7403, 9 }, { 292, 7003, 7003, 9 },	     { 293, 7003, 7003, 9, 5 },
 	};
 	const struct trace_period turns[] = {
 		{ .raw_ns = 100, .mark = 10, .period = 3000, .least = 400 },
@@ -407,12 +417,14 @@ START_TEST(a_mark_stands_for_the_period_of_its_turn_and_what_it_began_with)
 	};
 	struct sample_turns all = { 0 };
 
-	ck_assert_uint_eq(sample_turns_weight(&all, 1, 0, 10), 10);
+	ck_assert_uint_eq(sample_turns_weight(&all, &(struct sample_origin){ 1, 0, 0, 10 }), 10);
 	for (size_t i = 0; i < sizeof(turns) / sizeof(*turns); i++)
 		ck_assert_int_eq(sample_turns_add(&all, &turns[i]), 0);
 	for (size_t i = 0; i < sizeof(samples) / sizeof(*samples); i++)
-		ck_assert_uint_eq(sample_turns_weight(&all, samples[i].raw_ns, samples[i].cpu,
-						      samples[i].carried),
+		ck_assert_uint_eq(sample_turns_weight(&all,
+						      &(struct sample_origin){
+							      samples[i].raw_ns, samples[i].cpu,
+							      samples[i].tid, samples[i].carried }),
 				  samples[i].weight);
 	sample_turns_finish(&all);
 }
@@ -429,7 +441,7 @@ int main(void)
 	tcase_add_test(tcase, an_interval_is_the_same_each_time_and_holds_the_median);
 	tcase_add_loop_test(tcase, an_interval_holds_the_true_median_about_as_often_as_it_says, 0,
 			    6);
-	tcase_add_loop_test(tcase, the_interval_of_a_share_holds_the_true_one, 0, 9);
+	tcase_add_loop_test(tcase, the_interval_of_a_share_holds_the_true_one, 0, 11);
 	tcase_add_loop_test(tcase, the_interval_of_a_share_of_short_threads_holds_the_true_one, 0,
 			    3);
 	tcase_add_test(tcase,
