@@ -150,8 +150,8 @@ static uint32_t count_behind(const struct block_code *code, struct ways_cache *w
 
 /*
  * Or while the load waits, at its own address (another Xeon: 6 to 20 % of the samples of chains of
- * loads). Behind a quick instruction, and where more than twice as many samples are behind the load,
- * they may be the load's or the quick one's.
+ * loads). Behind a quick instruction, and where more than twice as many samples are behind the
+ * load, they may be the load's or the quick one's.
  */
 static bool may_be_early(const struct block_code *code, struct ways_cache *ways,
 			 const struct decode_sample *sample, const struct last *last)
