@@ -379,10 +379,10 @@ static bool needs_more(const struct stream *stream)
 		stream->events[stream->n - 1].flags & MERGE_IS_ALLOCATION);
 }
 
-/* Whether the next event of the only stream is as good as taken: most are. */
-static bool is_plain(const struct merge *merge, const struct stream *stream)
+/* Whether the next event of a stream is as good as taken: most are. */
+static bool is_plain(const struct stream *stream)
 {
-	return merge->n_waiting == 1 && stream->first < stream->n &&
+	return stream->first < stream->n &&
 	       !(stream->events[stream->first].flags & (MERGE_IS_TAKEN | MERGE_IS_ALLOCATION));
 }
 
@@ -450,9 +450,11 @@ int merge_take(struct merge *merge, uint32_t *ret_thread, struct merge_event *re
 	ret_event->time = stream->due;
 	stream->floor = stream->due;
 	*ret_thread = stream->thread;
-	if (!is_plain(merge, stream))
+	if (!is_plain(stream))
 		return settle(merge, stream);
 	set_due(stream);
+	if (merge->n_waiting > 1)
+		sift_down(merge, stream);
 	return 0;
 }
 

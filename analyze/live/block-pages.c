@@ -365,6 +365,13 @@ static struct heap_block take_block(struct block_page *page, unsigned grain)
 	return block_of(&page->records[place], address_of(page, grain));
 }
 
+/* Two lines of the cache: where something of at most so many bytes begins and ends. */
+static void fetch_lines(const void *from, size_t n_bytes)
+{
+	__builtin_prefetch(from);
+	__builtin_prefetch((const char *)from + n_bytes - 1);
+}
+
 /* Where the record of a block that starts at a grain lies; of another grain anything, or NULL. */
 static const struct block_record *record_near(struct block_page *page, unsigned grain)
 {
@@ -384,15 +391,17 @@ void block_pages_fetch(const struct block_pages *pages, const uint64_t *addresse
 	for (size_t i = 0; i < n; i++)
 		__builtin_prefetch(&pages->slots[slot_of(pages, number_of(addresses[i]))]);
 	for (size_t i = 0; i < n; i++) {
-		const char *page =
-			(const char *)pages->slots[slot_of(pages, number_of(addresses[i]))];
-		__builtin_prefetch(page);
-		__builtin_prefetch(page + LINE_BYTES);
+		const struct block_page *page =
+			pages->slots[slot_of(pages, number_of(addresses[i]))];
+		if (page)
+			fetch_lines(page, 2 * LINE_BYTES);
 	}
 	for (size_t i = 0; i < n; i++) {
 		struct block_page *page = page_at(pages, number_of(addresses[i]));
-		if (page)
-			__builtin_prefetch(record_near(page, grain_of(addresses[i])));
+		const struct block_record *record =
+			page ? record_near(page, grain_of(addresses[i])) : NULL;
+		if (record)
+			fetch_lines(record, sizeof(*record));
 	}
 }
 

@@ -14,10 +14,20 @@
 #define START UINT64_C(1000)
 
 static struct merge *merge;
+static size_t n_told;
+
+static void count_told(void *context, uint32_t thread, const struct merge_event *events, size_t n)
+{
+	for (size_t i = 0; i < n; i++) /* each is there to be read */
+		*(size_t *)context += thread < 3 && events[i].address % 16 == 0;
+}
 
 static void set_up(void)
 {
-	ck_assert_int_eq(merge_open(50, NULL, &merge), 0);
+	const struct merge_listener listener = { &n_told, count_told };
+
+	n_told = 0;
+	ck_assert_int_eq(merge_open(50, &listener, &merge), 0);
 }
 
 static void tear_down(void)
@@ -292,6 +302,7 @@ START_TEST(frames_give_the_same_as_their_events)
 	while (take_same(other, step))
 		step++;
 	ck_assert_uint_gt(step, 3600);
+	ck_assert_uint_eq(n_told, step);
 	merge_close(other);
 }
 END_TEST
