@@ -28,7 +28,12 @@ def php_bytes(size):
 SUMS = {
     "php": lambda rows: sum(php_bytes(size) * n for size, n in rows),
     "sqlite": lambda rows: sum(n for _, n in rows),
+    "talloc": lambda rows: sum(size * n for size, n in rows),
+    "jemalloc": lambda rows: sum(size * n for size, n in rows),
+    "mimalloc": lambda rows: sum(n for _, n in rows),
 }
+# What a heap of mimalloc is made of is given back with it, and was taken within the library.
+LOSSES = {"mimalloc": {("own allocators", "ends of blocks whose begin was not seen"): 1}}
 
 
 def main():
@@ -46,10 +51,12 @@ def main():
         database = whole.Database(path)
         found, said = SUMS[allocator](database.ask(LIVE, allocator)), int(outcome.stdout)
         checks.that(found == said and said > 0, f"{found}, not {said}")
-        checks.that(not database.losses(), f"{database.losses()}")
+        checks.that(database.losses() == LOSSES.get(allocator, {}), f"{database.losses()}")
         ended, = database.ask("SELECT count(*), sum(end_kind = 6) FROM allocation JOIN pool ON"
                               " pool.id = pool_id WHERE allocator = ? AND end_kind", allocator)
-        checks.that(ended[0] > 1000 and ended[1] == 0, f"{ended}: each ends by its own call")
+        # Blocks of talloc end with those of malloc that they lie in.
+        checks.that(ended[0] > 1000 and (ended[1] == 0) == (allocator != "talloc"),
+                    f"{ended}: each ends by its own call")
         print(found, ended)
     checks.end()
 
