@@ -208,3 +208,14 @@ def make_tar():
 
 
 seed("tar", "entries", b"\0" + make_tar().rstrip(b"\0") + bytes(512))
+
+# ---- First instructions of functions, behind how many bytes of them are moved ----
+
+for name, code in [
+        ("usual", "f30f1efa 55 4889e5 4154 53"),
+        ("relative", "488d0578563412 833d1032547600 c5fe6f0511223344"),
+        ("call", "55 e810325476"), ("call-memory", "55 ff1510325476"),
+        ("call-register", "4156 41ffd6"), ("call-table", "50 ff54c808"),
+        ("branches", "85ff 7410 0f8811223344 e302 e0f0"), ("jump", "90 eb7f"),
+        ("jump-memory", "f30f1efa ff2510325476"), ("immediate", "48c70544332211ffffff7f 90")]:
+    seed("move-code", name, bytes([len(bytes.fromhex(code))]) + bytes.fromhex(code) + b"\xc3")
