@@ -194,10 +194,20 @@ static int on_plugin_lost(struct import *import, const struct note *note)
 			    note->text ? texts_get(&import->texts, note->text) : "left out", 1);
 }
 
+static int on_empty(struct import *import, uint32_t thread, enum own_cost cost, uint64_t work_ticks)
+{
+	return regions_empty(import->regions, thread,
+			     &(struct own_empty){
+				     .cost = cost,
+				     .time_ns = import->now_ns,
+				     .work_ns = (double)work_ticks * import->clock.ns_per_tick,
+			     });
+}
+
 static int on_enter(struct import *import, const struct note *note)
 {
 	if (!note->text)
-		return regions_empty_call(import->regions, note->thread, false, import->now_ns);
+		return on_empty(import, note->thread, OWN_OUTSIDE, note->event->link);
 	return regions_enter(import->regions, note->thread, note->text, note->event->address,
 			     import->now_ns);
 }
@@ -205,7 +215,7 @@ static int on_enter(struct import *import, const struct note *note)
 static int on_leave(struct import *import, const struct note *note)
 {
 	if (!note->text)
-		return regions_empty_call(import->regions, note->thread, true, import->now_ns);
+		return on_empty(import, note->thread, OWN_INSIDE, note->event->link);
 	return regions_leave(import->regions, note->thread, note->text, note->event->address,
 			     import->now_ns);
 }
@@ -374,12 +384,44 @@ static const struct {
 	{ TRACE_CALL_POOL_RESET, on_pool_reset },
 };
 
+/* It was taken in the region that the thread has been in. */
+static int took(struct import *import, uint32_t thread, uint64_t what, uint64_t ticks)
+{
+	if (ticks == 0 || ticks > MAX_ASKED_TICKS)
+		return 0;
+	return regions_took(import->regions, thread, (enum trace_own)what,
+			    (double)ticks * import->clock.ns_per_tick);
+}
+
+static int on_own_time(struct import *import, uint32_t thread, const struct merge_event *event)
+{
+	static const enum own_cost costs[TRACE_OWN_COUNT] = {
+		[TRACE_OWN_BLOCK] = OWN_BLOCK,
+		[TRACE_OWN_END] = OWN_END,
+		[TRACE_OWN_REGION] = OWN_REGION,
+	};
+
+	if (event->address >= TRACE_OWN_COUNT)
+		return 0; /* from a newer writer */
+	if (event->address < TRACE_OWN_BLOCK)
+		return took(import, thread, event->address, event->detail);
+	return on_empty(import, thread, costs[event->address], event->detail);
+}
+
 static int apply_note(struct import *import, uint32_t thread, const struct merge_event *event)
 {
 	struct note note = { .thread = thread, .event = event };
+	int r = 0;
 
 	if (event->call == TRACE_CALL_FUNCTION_THUNK)
 		return add_thunk(import, thread, event);
+	if (event->call == TRACE_CALL_OWN_TIME)
+		return on_own_time(import, thread, event);
+	if (event->call == TRACE_CALL_REGION_PUSH || event->call == TRACE_CALL_REGION_POP ||
+	    event->call == TRACE_CALL_FUNCTION_ENTER || event->call == TRACE_CALL_FUNCTION_LEAVE)
+		r = took(import, thread, TRACE_OWN_WALK, event->link);
+	if (r < 0)
+		return r;
 	if (event->detail) {
 		int64_t number = texts_number(&import->texts, event->detail);
 

@@ -339,11 +339,29 @@ static bool is_allocation(const struct merge_event *event)
 	       (event->op == TRACE_OP_REALLOC && !(event->flags & MERGE_IS_END));
 }
 
+/* Which hook of ours the event comes from. One that moves a block counts once. */
+static int count_hook(struct import *import, uint32_t thread, const struct merge_event *event)
+{
+	bool is_plain = event->flags & (TRACE_EVENT_NESTED | MERGE_IS_END);
+
+	if (event->op == TRACE_OP_NOTE && event->call != TRACE_CALL_BLOCK &&
+	    event->call != TRACE_CALL_BLOCK_END)
+		return 0;
+	if (event->flags & MERGE_IS_END && event->link)
+		return 0;
+	is_plain |= event->op == TRACE_OP_FREE || event->op == TRACE_OP_MUNMAP ||
+		    event->call == TRACE_CALL_BLOCK_END;
+	return regions_hook(import->regions, thread, is_plain ? OWN_END : OWN_BLOCK);
+}
+
 static int apply(struct import *import, uint32_t thread, const struct merge_event *event)
 {
+	int r = count_hook(import, thread, event);
+	if (r < 0)
+		return r;
 	if (is_allocation(event))
 		return apply_allocation(import, thread, event);
-	int r = apply_other(import, thread, event);
+	r = apply_other(import, thread, event);
 	if (r < 0 || event->flags & TRACE_EVENT_NESTED)
 		return r;
 	return import_tell_event(import, thread, event->op, NULL);

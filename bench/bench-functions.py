@@ -29,9 +29,10 @@ def ns_of(command, folder):
     return float(done.stdout.splitlines()[0])
 
 
-def known(record, plain, ns, folder):
-    """How many ns a call are reported more than the function saw."""
-    seen = ns_of([*record, "--function-include", "^f_known$", "--", plain, str(ns)], folder)
+def known(record, plain, ns, folder, *blocks):
+    """How many ns a call are reported more than the function saw; its malloc and free are some."""
+    seen = ns_of([*record, "--function-include", "^f_known$", "--", plain, str(ns), *blocks],
+                 folder)
     done = subprocess.run([MEMSIGHT, "report", "calls.mst", "--functions", "--format", "json"],
                           check=True, capture_output=True, text=True, cwd=folder)
     row, = json.loads(done.stdout)
@@ -71,9 +72,10 @@ def main():
                  for _ in range(ROUNDS)]
         print(f"a block by --alloc-function, taken and given: {min(pairs):.1f} ns (median"
               f" {statistics.median(pairs):.1f}), plain {ns_of([plain, 'pair'], folder):.1f}")
-        for ns in 200, 1000:
-            errors = [known(record, plain, ns, folder) for _ in range(ROUNDS)]
-            print(f"reported of {ns} ns: {statistics.median(errors):+.1f} ns a call (from"
+        for ns, *blocks in (200,), (1000,), (1000, "blocks"), (1000, "stacks"):
+            errors = [known(record, plain, ns, folder, *blocks) for _ in range(ROUNDS)]
+            print(f"reported of {ns} ns {' '.join(blocks)}:"
+                  f" {statistics.median(errors):+.1f} ns a call (from"
                   f" {min(errors):+.1f} to {max(errors):+.1f})")
 
 

@@ -1,7 +1,8 @@
 /*
  * What a call of an empty function costs, in ns of CPU time: the least of 15 rounds. With "pair": a
- * block of an allocator, taken and given. With a number: a million calls of one that lasts so many
- * ns, and what of that it saw itself, in ns a call.
+ * block of an allocator, taken and given. With a number: a million calls of one that works for so
+ * many ns, and what of that it saw itself, in ns a call. With "blocks" behind it a block is
+ * allocated and freed in each, with "stacks" by another call stack each time.
  */
 #define _GNU_SOURCE
 #include <stdbool.h>
@@ -71,14 +72,24 @@ OWN void __cyg_profile_func_exit(void *function, void *caller)
 }
 #endif
 
-/* Returns how long it lasted, also where it was interrupted; all in ticks. */
-__attribute__((noipa)) unsigned long f_known(unsigned long ticks)
+static OWN void *take(int depth)
 {
+	void *block = depth > 0 ? take(depth - 1) : malloc(40);
+
+	__asm__ volatile("" : : "r"(block) : "memory");
+	return block;
+}
+
+/* depth < 0: no block. Returns how long it worked, also where it was interrupted; all in ticks. */
+__attribute__((noipa)) unsigned long f_known(unsigned long ticks, int depth)
+{
+	void *block = depth >= 0 ? take(depth) : NULL;
 	unsigned long begin = __builtin_ia32_rdtsc(), now;
 
 	do {
 		now = __builtin_ia32_rdtsc();
 	} while (now - begin < ticks);
+	free(block);
 	return now - begin;
 }
 
@@ -90,8 +101,10 @@ static OWN double wall_ns(void)
 	return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
 }
 
-static OWN void call_known(double ns)
+static OWN void call_known(double ns, const char *blocks)
 {
+	int n_depths = strcmp(blocks, "stacks") == 0 ? 7 : 1;
+	int none = *blocks ? 0 : 1;
 	unsigned long first = __builtin_ia32_rdtsc(), sum = 0;
 	double begin = wall_ns();
 
@@ -99,7 +112,7 @@ static OWN void call_known(double ns)
 		;
 	double ticks_of_ns = (double)(__builtin_ia32_rdtsc() - first) / (wall_ns() - begin);
 	for (int i = 0; i < N_CALLS; i++)
-		sum += f_known((unsigned long)(ns * ticks_of_ns));
+		sum += f_known((unsigned long)(ns * ticks_of_ns), i % n_depths - none);
 	printf("%.2f\n", (double)sum / ticks_of_ns / N_CALLS);
 }
 
@@ -110,7 +123,7 @@ OWN int main(int argc, char **argv)
 	bool is_pair = argc > 1 && strcmp(argv[1], "pair") == 0;
 
 	if (argc > 1 && !is_pair) {
-		call_known(atof(argv[1]));
+		call_known(atof(argv[1]), argc > 2 ? argv[2] : "");
 		return 0;
 	}
 

@@ -241,9 +241,13 @@ static int write_report(struct job *job)
 	bool is_sum = option_flag(job->options, OPTION_SUM);
 	const char *name = job->report->name;
 
-	if (strcmp(name, "list") == 0 ||
-	    ((strcmp(name, "stat") == 0 || strcmp(name, "overhead") == 0) &&
-	     !option_text(job->options, OPTION_RUN)))
+	/* Of the only run it is what was taken out of its times. */
+	bool is_series = strcmp(name, "stat") == 0 ||
+			 (strcmp(name, "overhead") == 0 &&
+			  report_sql_number(db_handle(job->db),
+					    "SELECT count(*) > 1 FROM run WHERE :run = 0", 0));
+
+	if (strcmp(name, "list") == 0 || (is_series && !option_text(job->options, OPTION_RUN)))
 		return write_one(job, 0);
 	int status = selection_options_read(job->options, db_handle(job->db), &job->selection);
 	if (status != CMD_DONE)

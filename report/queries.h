@@ -173,6 +173,8 @@ int report_leaks_prepare(sqlite3 *db, const struct report_request *request);
 /* repetitions.c: many runs */
 extern const char report_overhead_sql[];
 extern const char report_overhead_text_sql[];
+extern const char report_own_time_sql[];
+extern const char report_own_time_foot_sql[];
 extern const char report_stat_sql[];
 extern const char report_stat_n_sql[];
 extern const char report_stat_text_sql[];

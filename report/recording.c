@@ -79,16 +79,28 @@ const char report_functions_sql[] =
 	" FROM whole, flat ORDER BY own_ns DESC, n_trips DESC, name LIMIT :limit";
 
 #define COST_LINE \
-	"SELECT printf('time and own: without the %.1f ns that memsight took for each call of a" \
-	" function (measured by %,d calls of an empty one, of which half are within ±%.1f ns):" \
-	" %s of these times; hooks of blocks are in them', inside_ns + outside_ns, n, spread_ns," \
-	" duration_text((SELECT sum(own_cost_ns) FROM region_total WHERE run_id = :run)))" \
-	" FROM function_cost WHERE run_id = :run"
+	"SELECT printf('time and own: without what memsight took, %s ±%s of these times:" \
+	" --overhead has it by kind and thread', duration_text(sum(ns)), duration_text(sum(error_ns)))" \
+	" FROM own_time WHERE run_id = :run HAVING count(*) > 0"
 const char report_regions_foot_sql[] = COST_LINE;
 const char report_functions_foot_sql[] =
 	COST_LINE " UNION ALL SELECT 'time and own: with what memsight took for each call, which"
-	" was not measured' WHERE NOT EXISTS (SELECT 1 FROM function_cost WHERE run_id = :run)"
+	" was not measured' WHERE NOT EXISTS (SELECT 1 FROM hook_cost WHERE run_id = :run)"
 	" AND EXISTS (SELECT 1 FROM region_total WHERE run_id = :run)";
+
+const char report_own_time_sql[] =
+	"SELECT ns AS \"taken out\", error_ns AS error, own_time.n AS times, round(mean_ns, 1) AS"
+	" each, round(spread_ns, 1) AS \"each error\", hook_cost.n AS tried, kind, (SELECT"
+	" name FROM thread_name WHERE thread_name.thread_id = thread.id ORDER BY time_ns DESC"
+	" LIMIT 1) AS thread, tid, pid AS process FROM own_time JOIN thread ON thread.id ="
+	" thread_id JOIN process ON process.id = thread.process_id LEFT JOIN hook_cost ON"
+	" hook_cost.run_id = :run AND hook = kind WHERE own_time.run_id = :run"
+	" ORDER BY ns DESC, tid, kind LIMIT :limit";
+
+const char report_own_time_foot_sql[] =
+	"SELECT printf('in all %s ±%s, of %s in regions and functions', duration_text(sum(ns)),"
+	" duration_text(sum(error_ns)), duration_text((SELECT sum(own_ns + own_cost_ns) FROM"
+	" region_total WHERE run_id = :run))) FROM own_time WHERE run_id = :run";
 
 /* A counter has what it grew by, another component its mean. */
 const char report_components_sql[] =
@@ -107,7 +119,7 @@ const char report_components_sql[] =
 	" component_id LIMIT :limit";
 
 const char report_components_foot_sql[] =
-	"SELECT printf('plug-in %s: %,d readings, of %s each, which are in the program''s time',"
+	"SELECT printf('plug-in %s: %,d readings, of %s each, taken out of the times of regions',"
 	" plugin, sum(n_asked), duration_text(sum(asked_ns) / sum(n_asked))) FROM component"
 	" WHERE run_id = :run GROUP BY plugin HAVING sum(n_asked) > 0 ORDER BY min(id)";
 

@@ -93,6 +93,19 @@ static const struct report not_of_picked = {
 	.sql = "SELECT NULL AS \"not known\" WHERE 0",
 };
 
+/* --overhead of a run with regions or functions. */
+static const struct report own_time = {
+	.name = "overhead",
+	.title = "What memsight took of the time in regions and functions, and was taken out",
+	.foot_sql = report_own_time_foot_sql,
+	.note = "counted: so many hooks, each taken to last as the tried ones did, in ns; error:"
+		" half of those are so near to that; call stacks, room for records, handlers and"
+		" plug-ins were measured, and times is how often; what the kernel takes for"
+		" samples and page faults is not taken out",
+	.sql = report_own_time_sql,
+	KINDS(TABLE_DURATION, TABLE_DURATION, TABLE_COUNT, TABLE_PLAIN, TABLE_PLAIN, TABLE_COUNT),
+};
+
 const struct report report_cold_for = {
 	.picked = &not_of_picked,
 	.name = "cold",
@@ -139,6 +152,7 @@ const struct report reports[] = {
 		KINDS(TABLE_PLAIN, TABLE_PLAIN, TABLE_COUNT, TABLE_COUNT),
 	},
 	{
+		.own_time = &own_time,
 		.name = "overhead",
 		.title = "Each mode against the natural runs of the same block",
 		.nothing =

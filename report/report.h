@@ -50,6 +50,8 @@ enum report_scope {
 struct report {
 	/* This one instead where blocks were picked (--sample-bytes); NULL: it goes for both. */
 	const struct report *picked;
+	/* This one where it is known what memsight took of the time in regions; NULL: as picked. */
+	const struct report *own_time;
 	const char *name; /* as in --NAME */
 	const char *title; /* over the rows */
 	const char *nothing; /* said instead of an empty list */
@@ -92,7 +94,7 @@ extern const struct report report_cold_for;
 /* The report of a name, or NULL. */
 const struct report *report_find(const char *name);
 
-/* The report that answers for a run: another one where its blocks were picked. */
+/* The report that answers for a run: another one where its blocks were picked, or by --overhead. */
 const struct report *report_resolve(sqlite3 *db, const struct report *report, int64_t run_id);
 
 /*

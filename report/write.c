@@ -258,6 +258,11 @@ static int write_text(FILE *out, void *user)
 
 const struct report *report_resolve(sqlite3 *db, const struct report *report, int64_t run_id)
 {
+	static const char has_own_time[] =
+		"SELECT EXISTS (SELECT 1 FROM own_time WHERE run_id = :run)";
+
+	if (report->own_time && report_sql_number(db, has_own_time, run_id))
+		return report->own_time;
 	return report->picked && report_sql_number(db, "SELECT " REPORT_IS_PICKED, run_id)
 		       ? report->picked
 		       : report;

@@ -37,7 +37,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC		UINT64_C(0x31474e4952534d00) /* "\0MSRING1" */
-#define RING_VERSION		17
+#define RING_VERSION		18
 #define RING_CHUNK_BYTES	65536u
 #define RING_LARGEST_PAGE_BYTES 65536u /* of the kernels for aarch64 and ppc64le */
 #define RING_CHUNK_CALL		(UINT64_C(1) << 40) /* in ring_chunk.reserved: look at order */
@@ -348,8 +348,9 @@ _Static_assert(offsetof(struct ring_chunk, records) == 64, "records start on a c
 #define RING_HEAD_STACK_ID(head) ((uint32_t)((head) >> 32))
 
 /*
- * One slot: ALLOC, FREE, MUNMAP, and of NOTE those of functions and of ends of blocks and pools,
- * whose size is trace_event.detail.
+ * One slot: ALLOC, FREE, MUNMAP, and of NOTE those of functions, of ends of blocks and pools, and
+ * OWN_TIME, whose size is trace_event.detail. FUNCTION_ENTER and FUNCTION_LEAVE have no stack, and
+ * in its place ticks - trace_event.begin_ticks.
  * The ALLOC of a picked block has two: ring_record2.
  */
 struct ring_record {

@@ -1063,7 +1063,7 @@ CREATE TABLE region_total (
     n_trips     INTEGER NOT NULL, -- [trips] pushes
     n_left_open INTEGER NOT NULL, -- [trips] of them, that no pop of their own ended
     all_ns      INTEGER NOT NULL, -- [ns] wall time, added up over trips and threads, without what
-                                  -- memsight took for calls of functions
+                                  -- memsight took
     own_ns      INTEGER NOT NULL, -- [ns] without the regions inside
     all_blocks  INTEGER NOT NULL, -- [blocks] blocks allocated
     own_blocks  INTEGER NOT NULL, -- [blocks] without the regions inside
@@ -1075,21 +1075,36 @@ CREATE TABLE region_total (
     own_time_ns INTEGER NOT NULL, -- [ns] without the regions inside
     all_faults  INTEGER NOT NULL, -- [page faults] page faults
     own_faults  INTEGER NOT NULL, -- [page faults] without the regions inside
-    all_cost_ns INTEGER NOT NULL, -- [ns] that memsight took for calls of functions, `function_cost`
+    all_cost_ns INTEGER NOT NULL, -- [ns] that memsight took (`own_time`)
     own_cost_ns INTEGER NOT NULL, -- [ns] without the regions inside
     PRIMARY KEY (run_id, id)
 ) WITHOUT ROWID;
 CREATE INDEX region_total_parent ON region_total(run_id, parent_id);
 
--- What memsight takes for a call of a function (`record --function-include`), as calls of an empty
--- one took it in the same processes. No row: not measured. *How much was taken off?*
-CREATE TABLE function_cost (
-    run_id     INTEGER PRIMARY KEY, -- `run.id`
-    n          INTEGER NOT NULL, -- [calls] that were measured
-    inside_ns  REAL NOT NULL,    -- [ns] in the time of a call; mean of the middle half
-    outside_ns REAL NOT NULL,    -- [ns] in the time of who calls; the same
-    spread_ns  REAL NOT NULL     -- [ns] so near to that are half of those that were measured
-);
+-- What hooks of memsight take, as empty ones took it in the same processes. No row: not measured.
+-- *What does a hook cost?*
+CREATE TABLE hook_cost (
+    run_id    INTEGER NOT NULL, -- `run.id`
+    hook      TEXT NOT NULL,    -- `own_time.kind`, of those that are not measured one by one
+    n         INTEGER NOT NULL, -- [hooks] that were measured
+    mean_ns   REAL NOT NULL,    -- [ns] mean of the middle half
+    spread_ns REAL NOT NULL,    -- [ns] so near to that are half of those that were measured
+    PRIMARY KEY (run_id, hook)
+) WITHOUT ROWID;
+
+-- What memsight took of the time of a thread in regions and functions, which is not in `all_ns` and
+-- `own_ns` of `region_total`. *How much was taken off, and how sure is it?*
+CREATE TABLE own_time (
+    run_id    INTEGER NOT NULL, -- `run.id`
+    thread_id INTEGER NOT NULL, -- `thread.id`
+    kind      TEXT NOT NULL,    -- counted: functions, callers of functions, regions, blocks, ends
+                                -- of blocks; measured: call stacks (new walks, first calls), room
+                                -- for records, handlers of samples, plug-ins
+    n         INTEGER NOT NULL, -- [hooks] counted; measured: sums that were recorded
+    ns        INTEGER NOT NULL, -- [ns] counted: `n` * `hook_cost.mean_ns`
+    error_ns  INTEGER,          -- [ns] counted: `n` * `hook_cost.spread_ns`; measured: NULL
+    PRIMARY KEY (run_id, thread_id, kind)
+) WITHOUT ROWID;
 
 -- Functions whose calls were only counted (`record --trips-only`), by all processes. *Which one is
 -- called most?*

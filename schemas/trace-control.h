@@ -48,3 +48,22 @@ enum trace_asked {
 	TRACE_ASKED_PROCESS_BEGIN,
 	TRACE_ASKED_PROCESS_END,
 };
+
+/*
+ * NOTE events of the call TRACE_CALL_OWN_TIME: address says what memsight did, detail how many
+ * ticks it took of the thread, up to this event. TRACE_OWN_BLOCK and those behind it are of empty
+ * hooks: what lies between one and the next, but for the ticks in detail, is what one takes.
+ *
+ * REGION_PUSH, REGION_POP, FUNCTION_ENTER and FUNCTION_LEAVE have more of it: ticks - begin_ticks,
+ * of TRACE_OWN_WALK, since the thread's event before of these.
+ */
+enum trace_own {
+	TRACE_OWN_WALK, /* walks of call stacks other than the last one; first calls of functions */
+	TRACE_OWN_ROOM, /* taking a chunk, and waiting for it */
+	TRACE_OWN_SAMPLE, /* handlers of --source signal */
+	TRACE_OWN_PLUGIN, /* asking plug-ins, with what they take themselves */
+	TRACE_OWN_BLOCK, /* a hook as that of malloc, without its call; its stack is the last one */
+	TRACE_OWN_END, /* as that of free */
+	TRACE_OWN_REGION, /* as those of memsight_region_push() and _pop() */
+	TRACE_OWN_COUNT
+};

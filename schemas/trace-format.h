@@ -180,6 +180,7 @@ enum trace_call {
 	TRACE_CALL_POOL_RESET, /* address: the pool, detail as BLOCK */
 	TRACE_CALL_USDT_ALLOC, /* as BLOCK; old_address = bytes that it stands for, or 0 */
 	TRACE_CALL_USDT_FREE, /* address */
+	TRACE_CALL_OWN_TIME, /* what memsight took, see trace-control.h */
 	TRACE_CALL_COUNT
 };
 
@@ -196,7 +197,7 @@ struct trace_event {
 	uint64_t address;
 	uint64_t size;
 	uint64_t old_address; /* REALLOC, MREMAP; of NOTE: BLOCK */
-	uint64_t begin_ticks; /* REALLOC, MMAP, MREMAP; else = ticks */
+	uint64_t begin_ticks; /* REALLOC, MMAP, MREMAP, NOTE (trace-control.h); else = ticks */
 	uint64_t old_size; /* MREMAP */
 	uint64_t detail; /* MMAP; of a picked block: the mean of bytes between picks */
 };

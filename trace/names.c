@@ -73,6 +73,7 @@ static const char *const call_names[] = {
 	[TRACE_CALL_BLOCK_END] = "memsight_block_end",
 	[TRACE_CALL_POOL_RESET] = "memsight_pool_reset",
 	[TRACE_CALL_USDT_ALLOC] = "usdt alloc",
+	[TRACE_CALL_OWN_TIME] = "own time",
 	[TRACE_CALL_USDT_FREE] = "usdt free",
 };
 _Static_assert(sizeof(call_names) / sizeof(call_names[0]) == TRACE_CALL_COUNT,

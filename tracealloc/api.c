@@ -6,6 +6,7 @@
 #include "include/memsight.h"
 #include "tracealloc/collect.h"
 #include "tracealloc/hooks/hook.h"
+#include "tracealloc/own-time.h"
 #include "tracealloc/plugin/note.h"
 #include "tracealloc/plugin/plugin.h"
 
@@ -18,6 +19,8 @@ static void note(const uintptr_t *frame, enum trace_call call, const char *bytes
 
 	uint64_t ticks = 0;
 
+	if (ta_unlikely(call == TRACE_CALL_REGION_PUSH && !ta_image.is_measured))
+		ta_own_begin();
 	if (!ta_hook_enter_kept(&hook, frame, RING_EVENTS_REGIONS))
 		return;
 	if (ta_note_name(&hook, &name))

@@ -13,6 +13,7 @@
 #include "tracealloc/hooks/entry.h"
 #include "tracealloc/hooks/real.h"
 #include "tracealloc/limit.h"
+#include "tracealloc/own-time.h"
 #include "tracealloc/pause.h"
 #include "tracealloc/pick/pick.h"
 #include "tracealloc/rebind.h"
@@ -74,7 +75,7 @@ static void take_settings(struct ring_control *control)
 	ta_image.wanted = control->events | TA_EVENTS_ALWAYS;
 	ta_image.events = ta_image.wanted;
 	ta_image.flags = control->flags;
-	ta_image.stacks = control->stacks;
+	ta_image.stacks = ta_own_stacks(control->stacks); /* is_measured: of a forked child */
 	ta_image.clock = control->clock;
 	ta_image.min_bytes = control->min_bytes;
 	ta_image.ticks_per_ms = control->ticks_per_ms;

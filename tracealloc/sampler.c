@@ -8,6 +8,7 @@
 
 #include "tracealloc/hooks/hook.h"
 #include "tracealloc/hooks/real.h"
+#include "tracealloc/own-time.h"
 #include "tracealloc/ring/clock.h"
 
 #define KERNEL_SIGSET_BYTES 8
@@ -105,11 +106,21 @@ static struct ring_sample *reserve_nested(struct ta_thread *thread)
 	return ta_record_take(thread, &pending, RECORD_BYTES);
 }
 
+/* Within a hook the word that the next region brings along has to do. */
+static void tell_own(struct ta_thread *thread, bool is_nested, uint64_t ticks)
+{
+	if (is_nested)
+		ta_local_fetch_add(&thread->own_ticks, ticks);
+	else
+		ta_own_tell(thread, 0, TRACE_OWN_SAMPLE, ticks);
+}
+
 static void take(struct ta_thread *thread, const siginfo_t *info, const ucontext_t *context,
 		 const uintptr_t *frame)
 {
 	/* A hook may just be about to set the guard: its first half must stay. */
 	uintptr_t guard_pc = ta_tls.guard_pc;
+	uint64_t since = ta_image.is_measured ? ta_own_now(thread) : 0;
 	bool is_nested = ta_tls.guard != 0;
 	struct ring_sample *record;
 
@@ -120,6 +131,8 @@ static void take(struct ta_thread *thread, const siginfo_t *info, const ucontext
 		fill(record, thread, info, context);
 	else
 		count(&ta_image.process->n_lost_samples, 1);
+	if (since)
+		tell_own(thread, is_nested, ta_own_now(thread) - since);
 	ta_compiler_barrier();
 	if (!is_nested)
 		ta_tls.guard = 0;

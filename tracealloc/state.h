@@ -92,6 +92,8 @@ struct ta_image {
 	uint32_t max_frames;
 	uint32_t page_bytes;
 	bool is_late; /* it was attached to: its limits and environment are left alone */
+	bool is_measured; /* what we take of its time is (own-time.h) */
+	uint32_t reading_ticks; /* that reading the clock takes, if it is */
 	const void *plan; /* schemas/functions-plan.h; NULL: no functions are chosen */
 	uint64_t plan_bytes;
 	uint64_t pool_bytes; /* that are mapped from control on */

@@ -86,6 +86,8 @@ struct ta_thread {
 	bool is_held; /* the timer stands still: the thread has the signal blocked */
 	struct ta_asking *asking; /* a plug-in runs (plugin.h): hooks record nothing; else NULL */
 	uint64_t block_end; /* which of an own allocator has ended last; 0: one began since */
+	_Atomic uint64_t own_ticks; /* own-time.h: that no record has told */
+	uint64_t told_ticks; /* those that records of their own have */
 	uint32_t n_calls;
 	struct ta_alloc_call calls[TA_ALLOC_CALLS];
 	uint64_t texts[TA_TEXTS]; /* ids of texts that the chain has, by their low bits */

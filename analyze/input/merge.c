@@ -310,6 +310,13 @@ static void fill(struct merge_event *out, const struct trace_event *event, uint6
 	out->link = 0;
 }
 
+/* What memsight took of the thread's time until then: trace-control.h. */
+static bool has_own_time(const struct trace_event *event)
+{
+	return event->call == TRACE_CALL_REGION_PUSH || event->call == TRACE_CALL_REGION_POP ||
+	       event->call == TRACE_CALL_FUNCTION_ENTER || event->call == TRACE_CALL_FUNCTION_LEAVE;
+}
+
 static int enqueue_rare(struct merge *merge, struct stream *stream, const struct trace_event *event,
 			uint64_t start_ticks)
 {
@@ -319,7 +326,8 @@ static int enqueue_rare(struct merge *merge, struct stream *stream, const struct
 	if (event->op == TRACE_OP_REALLOC || event->op == TRACE_OP_MREMAP)
 		return append_move(merge, stream, event, start_ticks, &out);
 	if (event->op == TRACE_OP_NOTE)
-		out.link = event->old_address;
+		out.link = has_own_time(event) ? event->ticks - event->begin_ticks
+					       : event->old_address;
 	if (event->op == TRACE_OP_NOTE && event->call == TRACE_CALL_BLOCK && event->old_size)
 		return append_replaced(stream, event, start_ticks, &out);
 	if (event->op == TRACE_OP_BREAK) {

@@ -8,7 +8,6 @@
 
 #include "common/array.h"
 #include "common/hash-map.h"
-#include "common/statistics.h"
 #include "store/block-weight.h"
 #include "store/database.h"
 #include "store/row-writer.h"
@@ -24,9 +23,7 @@ struct counts {
 	uint64_t n_samples;
 	uint64_t time_ns;
 	uint64_t n_faults;
-	/* Moments of ours in wall_ns: behind begins of calls and before ends; and others. */
-	uint64_t n_inside;
-	uint64_t n_outside;
+	struct own_taken taken; /* by us, of wall_ns */
 };
 
 /* A path of regions, and its sums: of the regions themselves, and with those inside. */
@@ -65,14 +62,6 @@ struct stack {
 	size_t n_allocated;
 	uint64_t n_too_deep; /* open beyond REGIONS_MAX_DEPTH */
 	uint64_t last_slot; /* where it last called a function, or came back; 0: nowhere */
-	int64_t empty_ns; /* when it last called an empty function, or came back; 0: never */
-};
-
-/* How long something took that was done many times. */
-struct durations {
-	double *ns;
-	size_t n;
-	size_t n_allocated;
 };
 
 struct regions {
@@ -94,8 +83,7 @@ struct regions {
 	uint64_t *n_trips; /* by number of the text: functions whose calls are only counted */
 	size_t n_counted;
 	size_t n_counted_allocated;
-	struct durations inside; /* of calls of an empty function */
-	struct durations outside; /* between them */
+	struct own_time *own;
 	struct rows *rows;
 	int64_t first_row;
 	uint64_t n_rows;
@@ -123,7 +111,8 @@ int regions_open(struct db *db, int64_t run_id, const struct tasks *tasks,
 		.db = db,
 		.first_row = db_integer(db, "SELECT max(id) FROM region", 0) + 1,
 	};
-	int r = rows_open(db, &region_table, &regions->rows);
+	regions->own = own_time_create(tasks);
+	int r = regions->own ? rows_open(db, &region_table, &regions->rows) : -ENOMEM;
 	if (r < 0) {
 		regions_close(regions);
 		return r;
@@ -142,8 +131,7 @@ struct regions *regions_close(struct regions *regions)
 	free(regions->paths);
 	free(regions->opens);
 	free(regions->n_trips);
-	free(regions->inside.ns);
-	free(regions->outside.ns);
+	own_time_destroy(regions->own);
 	key_map_finish(&regions->by_thread);
 	key_map_finish(&regions->by_name);
 	rows_close(regions->rows);
@@ -330,8 +318,7 @@ static void add(struct counts *to, const struct counts *more)
 	to->n_samples += more->n_samples;
 	to->time_ns += more->time_ns;
 	to->n_faults += more->n_faults;
-	to->n_inside += more->n_inside;
-	to->n_outside += more->n_outside;
+	own_taken_add(&to->taken, &more->taken);
 }
 
 static int write_row(struct regions *regions, uint32_t thread, const struct trip *trip,
@@ -378,7 +365,8 @@ static int end_trip(struct regions *regions, uint32_t thread, size_t i, int64_t 
 	trip.own.wall_ns = trip.end_ns - trip.start_ns - trip.inside.wall_ns;
 	if (trip.own.wall_ns < 0)
 		trip.own.wall_ns = 0; /* what began in it went on longer */
-	trip.own.n_inside = trip.open != 0;
+	trip.own.taken.n[trip.open ? OWN_INSIDE : OWN_REGION]++;
+	int r = own_time_count(regions->own, thread, trip.open ? OWN_INSIDE : OWN_REGION);
 	add(&all, &trip.own);
 	path->n_trips++;
 	path->n_left_open += ending != REGION_POPPED;
@@ -388,10 +376,13 @@ static int end_trip(struct regions *regions, uint32_t thread, size_t i, int64_t 
 	if (trip.open)
 		regions->opens[trip.open - 1].n--;
 	if (outer) {
+		enum own_cost cost = trip.open ? OWN_OUTSIDE : OWN_REGION;
+
 		add(&outer->inside, &all);
-		outer->own.n_outside += trip.open != 0;
+		outer->own.taken.n[cost]++;
+		r = r < 0 ? r : own_time_count(regions->own, thread, cost);
 	}
-	return write_row(regions, thread, &trip, outer);
+	return r < 0 ? r : write_row(regions, thread, &trip, outer);
 }
 
 /* The region that a pop of that name ends; the number of all: there is none. */
@@ -566,77 +557,37 @@ static int write_count(const struct regions *regions, uint32_t text)
 		      (int64_t)regions->n_trips[text]);
 }
 
-/* ---- What we take for a call ---- */
+/* ---- What is ours of the time ---- */
 
-/* A bound for damaged traces, and for many processes. */
-static int add_duration(struct durations *durations, int64_t ns)
+int regions_empty(struct regions *regions, uint32_t thread, const struct own_empty *empty)
 {
-	if (durations->n >= REGIONS_MAX_EMPTY || ns < 0)
+	return own_time_empty(regions->own, thread, empty);
+}
+
+int regions_hook(struct regions *regions, uint32_t thread, enum own_cost cost)
+{
+	struct trip *trip = innermost(regions, thread);
+
+	if (!trip)
 		return 0;
-	if (grow_array(&durations->ns, durations->n, &durations->n_allocated,
-		       sizeof(*durations->ns)) < 0)
-		return -ENOMEM;
-	durations->ns[durations->n++] = (double)ns;
-	return 0;
+	trip->own.taken.n[cost]++;
+	return own_time_count(regions->own, thread, cost);
 }
 
-int regions_empty_call(struct regions *regions, uint32_t thread, bool is_end, int64_t time_ns)
+int regions_took(struct regions *regions, uint32_t thread, enum trace_own what, double ns)
 {
-	struct stack *stack = stack_of(regions, thread);
-	int r = 0;
+	struct trip *trip = innermost(regions, thread);
 
-	if (!stack)
-		return thread >= MAX_THREAD ? 0 : -ENOMEM;
-	if (stack->empty_ns)
-		r = add_duration(is_end ? &regions->inside : &regions->outside,
-				 time_ns - stack->empty_ns);
-	stack->empty_ns = time_ns;
-	return r;
-}
-
-/* The mean of the middle half: stamps are whole ns, and some calls are interrupted. */
-static double middle(struct durations *durations)
-{
-	size_t from = durations->n / 4, n = durations->n - 2 * from;
-
-	statistics_sort(durations->ns, durations->n);
-	return statistics_mean(durations->ns + from, n);
-}
-
-/* Half of the measured ones lie so near to the middle. */
-static double spread(const struct durations *sorted)
-{
-	return (statistics_quantile(sorted->ns, sorted->n, 0.75) -
-		statistics_quantile(sorted->ns, sorted->n, 0.25)) /
-	       2;
-}
-
-struct cost {
-	double inside_ns; /* of a call */
-	double outside_ns;
-};
-
-/* Nothing where none was measured: the begin of the recording was cut off. */
-static int measure_cost(struct regions *regions, struct cost *ret_cost)
-{
-	struct durations *inside = &regions->inside, *outside = &regions->outside;
-
-	*ret_cost = (struct cost){ 0 };
-	if (inside->n == 0 || outside->n == 0)
+	if (!trip)
 		return 0;
-	*ret_cost = (struct cost){ middle(inside), middle(outside) };
-	return db_run(regions->db,
-		      "INSERT INTO function_cost(run_id, n, inside_ns, outside_ns, spread_ns)"
-		      " VALUES(?1, ?2, ?3, ?4, ?5)",
-		      "nnrrr", regions->run_id, (int64_t)inside->n, ret_cost->inside_ns,
-		      ret_cost->outside_ns, spread(inside) + spread(outside));
+	trip->own.taken.ns += ns;
+	return own_time_measured(regions->own, thread, what, ns);
 }
 
 /* Of what was measured in whole: never more than there is. */
-static int64_t cost_of(const struct cost *cost, const struct counts *counts)
+static int64_t cost_of(const struct regions *regions, const struct counts *counts)
 {
-	double ns = (double)counts->n_inside * cost->inside_ns +
-		    (double)counts->n_outside * cost->outside_ns;
+	double ns = own_time_of(regions->own, &counts->taken);
 
 	return ns < (double)counts->wall_ns ? llround(ns) : counts->wall_ns;
 }
@@ -655,11 +606,16 @@ static int64_t end_of(const struct regions *regions, uint32_t thread, int64_t en
 	return end_ns;
 }
 
-static int write_path(const struct regions *regions, size_t i, const struct cost *cost)
+static int write_path(const struct regions *regions, size_t i)
 {
 	const struct path *path = &regions->paths[i];
 	const struct counts *all = &path->all, *own = &path->own;
-	int64_t all_cost_ns = cost_of(cost, all), own_cost_ns = cost_of(cost, own);
+	int64_t all_cost_ns = cost_of(regions, all), own_cost_ns = cost_of(regions, own);
+	int64_t inside_ns = all->wall_ns - (own->wall_ns - own_cost_ns);
+
+	/* What is inside may have been quicker than an empty one: that is not taken off here. */
+	if (all_cost_ns > inside_ns)
+		all_cost_ns = inside_ns > 0 ? inside_ns : 0;
 
 	return db_run(
 		regions->db,
@@ -680,8 +636,7 @@ static int write_path(const struct regions *regions, size_t i, const struct cost
 
 int regions_finish(struct regions *regions, int64_t end_ns)
 {
-	struct cost cost;
-	int r = measure_cost(regions, &cost);
+	int r = 0;
 
 	for (uint32_t thread = 0; thread < regions->n_stacks && r == 0; thread++) {
 		while (regions->stacks[thread].n > 0 && r == 0)
@@ -689,8 +644,10 @@ int regions_finish(struct regions *regions, int64_t end_ns)
 				     end_of(regions, thread, end_ns), REGION_LEFT);
 	}
 	for (size_t i = 0; i < regions->n_paths && r == 0; i++)
-		r = write_path(regions, i, &cost);
+		r = write_path(regions, i);
 	for (uint32_t text = 1; text < regions->n_counted && r == 0; text++)
 		r = write_count(regions, text);
+	if (r == 0)
+		r = own_time_write(regions->own, regions->db, regions->run_id);
 	return r < 0 ? r : rows_flush(regions->rows);
 }

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "analyze/live/name-table.h"
+#include "analyze/process/own-time.h"
 #include "analyze/process/processes.h"
 
 struct db;
@@ -25,7 +26,6 @@ struct regions;
 #define REGIONS_MAX_DEPTH 1000u /* open at once in a thread; deeper ones are only counted */
 #define REGIONS_MAX_ROWS  200000u
 #define REGIONS_MAX_CALLS 200000u /* of functions, open at once in a thread */
-#define REGIONS_MAX_EMPTY 65536u /* calls of an empty function that are looked at */
 #define REGIONS_MAX_PATHS 200000u /* through functions; further ones count as if called by none */
 
 /* region.ending */
@@ -69,10 +69,12 @@ int regions_leave(struct regions *regions, uint32_t thread, uint32_t text, uint6
 int regions_count(struct regions *regions, uint32_t text, uint64_t n);
 
 /*
- * A thread calls an empty function, or (is_end) comes back: what that takes is ours. It is taken
- * off the times of paths, for each call what lies within it, and the rest of what has called it.
+ * What memsight does is taken off the times of paths (own-time.h): a thread has run an empty hook;
+ * a hook has run in the region that it is in; something of ours was measured there. 0 or -ENOMEM.
  */
-int regions_empty_call(struct regions *regions, uint32_t thread, bool is_end, int64_t time_ns);
+int regions_empty(struct regions *regions, uint32_t thread, const struct own_empty *empty);
+int regions_hook(struct regions *regions, uint32_t thread, enum own_cost cost);
+int regions_took(struct regions *regions, uint32_t thread, enum trace_own what, double ns);
 
 /* What a thread does counts for the region that it is in. */
 struct block_weight;

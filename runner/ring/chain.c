@@ -173,6 +173,11 @@ static void consume_event(struct drain *drain, struct chain *chain, const struct
 	} else if (event.op == TRACE_OP_NOTE) {
 		event.detail = event.size;
 		event.size = 0;
+		if (event.call == TRACE_CALL_FUNCTION_ENTER ||
+		    event.call == TRACE_CALL_FUNCTION_LEAVE) {
+			event.begin_ticks -= event.stack_id;
+			event.stack_id = 0;
+		}
 	}
 	if (drain->is_muted || !begin_chain(drain, chain, NULL)) {
 		slot_of(drain, chain)->losses.n_refused++;

@@ -3,6 +3,7 @@
 #include "schemas/functions-plan.h"
 #include "tracealloc/functions/allocators.h"
 #include "tracealloc/hooks/hook.h"
+#include "tracealloc/own-time.h"
 #include "tracealloc/ring/clock.h"
 #include "tracealloc/stack/thunk.h"
 
@@ -12,7 +13,7 @@
 #define QUICK_BYTES   (3u * RING_RECORD_BYTES) /* that a call writes at most */
 #define STATE_BYTES   4096u /* of x87, SSE, AVX and AVX-512 registers: 2,688 */
 #define STATE_PARTS   0xe7u /* their bits in XCR0 */
-#define N_EMPTY_CALLS 512u
+#define N_EMPTY_CALLS 256u
 #define LEGACY_BYTES  512u /* of FXSAVE; behind it lies XSAVE's header */
 
 /* clang-format off */
@@ -66,12 +67,19 @@ __asm__(".text\n"
 	"	call ta_function_leave\n" GIVE_BACK ".cfi_endproc\n"
 	".size ta_function_leave_stub, . - ta_function_leave_stub\n");
 
-/* Calls a function that does nothing but what an entered one does, so many times. */
+/*
+ * Calls a function that does nothing but what an entered one does, so many times, with and without
+ * other work behind each moment.
+ */
 __asm__(".text\n"
+	".hidden ta_function_call_empty\n"
+	".globl ta_function_call_empty\n"
 	".type ta_function_call_empty, @function\n"
 	"ta_function_call_empty:\n"
 	".cfi_startproc\n" PUSH("rbx") "	mov %rdi, %rbx\n"
 	"1:	call ta_function_empty\n"
+	"	mov %rbx, %rdi\n"
+	"	call ta_own_work\n"
 	"	dec %rbx\n"
 	"	jnz 1b\n" POP("rbx") "	ret\n"
 	".cfi_endproc\n"
@@ -80,6 +88,8 @@ __asm__(".text\n"
 	"ta_function_empty:\n"
 	".cfi_startproc\n"
 	"	call ta_function_enter_empty\n"
+	"	mov %rbx, %rdi\n"
+	"	call ta_own_work\n"
 	"	ret\n"
 	".cfi_endproc\n"
 	".size ta_function_empty, . - ta_function_empty\n"
@@ -147,21 +157,31 @@ static bool is_for(uint32_t number, const struct ta_function *function, uintptr_
 	return ta_thunk_data[number].to == to && keys[number] == key_of(function);
 }
 
-static bool write_call(const struct ta_hook *hook, enum trace_call call, uintptr_t slot,
-		       uint64_t detail)
+static ta_always_inline bool write_record(const struct ta_hook *hook, uint64_t head,
+					  uintptr_t address, uint64_t detail)
 {
 	struct ring_record *record = ta_record_reserve(hook->thread, hook->bits, sizeof(*record));
 
 	if (ta_unlikely(!record))
 		return false;
-	ta_record_fill(record, ta_hook_head(hook, TRACE_OP_NOTE, call, 1), ta_ticks_begin(), slot,
-		       detail);
+	ta_record_fill(record, head, ta_ticks_begin(), address, detail);
 	return true;
+}
+
+/* What we have taken since the record before stands in the place of a call stack (ring.h). */
+static ta_always_inline bool write_call(const struct ta_hook *hook, enum trace_call call,
+					const uintptr_t *slot, uint64_t name_id)
+{
+	uint64_t own = ta_own_take(hook->thread, UINT32_MAX);
+
+	return write_record(hook, RING_HEAD(TRACE_OP_NOTE, (uint32_t)call | hook->bits, 1, own),
+			    (uintptr_t)slot, name_id);
 }
 
 static void tell_thunk(const struct ta_hook *hook, uint32_t number, uintptr_t to)
 {
-	write_call(hook, TRACE_CALL_FUNCTION_THUNK, ta_thunk_address(number), to);
+	write_record(hook, ta_hook_head(hook, TRACE_OP_NOTE, TRACE_CALL_FUNCTION_THUNK, 1),
+		     ta_thunk_address(number), to);
 }
 
 /* A new one for a free place. It may be another thread's for something else; 0: there are none. */
@@ -230,8 +250,7 @@ static ta_always_inline uintptr_t end_before(const struct ta_hook *hook, const u
 	const struct ta_thunk_data *data = ta_thunk_data_of(*slot);
 
 	if (!data->function->rule)
-		write_call(hook, TRACE_CALL_FUNCTION_LEAVE, (uintptr_t)slot,
-			   data->function->name_id);
+		write_call(hook, TRACE_CALL_FUNCTION_LEAVE, slot, data->function->name_id);
 	return data->to;
 }
 
@@ -277,7 +296,7 @@ static ta_always_inline void enter(struct ta_function *function, uintptr_t *slot
 		to = end_before(&hook, slot);
 	number = thunk_for(&hook, function, to);
 	if (ta_likely(number) &&
-	    write_call(&hook, TRACE_CALL_FUNCTION_ENTER, (uintptr_t)slot, function->name_id))
+	    write_call(&hook, TRACE_CALL_FUNCTION_ENTER, slot, function->name_id))
 		to = ta_thunk_address(number);
 	ta_hook_leave(&hook);
 	/* Last: by this word it is seen whether the hook is still running. */
@@ -290,7 +309,7 @@ static ta_always_inline void leave(const struct ta_function *function, uintptr_t
 
 	if (!ta_hook_enter_kept(&hook, slot - 1, RING_EVENTS_REGIONS))
 		return;
-	write_call(&hook, TRACE_CALL_FUNCTION_LEAVE, (uintptr_t)slot, function->name_id);
+	write_call(&hook, TRACE_CALL_FUNCTION_LEAVE, slot, function->name_id);
 	ta_hook_leave(&hook);
 }
 
@@ -301,6 +320,36 @@ static ta_always_inline bool is_quick(uint32_t state)
 		(state & ~TA_PAUSES) == ta_tls.known && !ta_tls.guard && ta_seat_is_own() &&
 		atomic_load_explicit(&ta_tls.thread->chunk->reserved, memory_order_relaxed) <=
 			TA_CHUNK_OUTER_LIMIT - QUICK_BYTES);
+}
+
+/*
+ * The usual call, where all is known that enter() and leave() find out: a region, in a thread that
+ * is in no hook and has room; the clock is a counter. It runs twice in each call: so nothing is
+ * called, and no register has to be saved.
+ */
+static ta_always_inline bool is_usual(const struct ta_function *function, uint32_t state)
+{
+	return is_quick(state) && ta_likely(!function->rule) && ta_seat_is_own() &&
+	       ta_likely(ta_image.wanted & RING_EVENTS_REGIONS) &&
+	       ta_likely(ta_image.clock == RING_CLOCK_TICKS);
+}
+
+static ta_always_inline bool write_usual(enum trace_call call, const uintptr_t *slot,
+					 uint64_t name_id)
+{
+	struct ta_thread *thread = ta_tls.thread;
+	struct ring_record *record;
+	uint64_t own;
+
+	ta_hook_guard(slot - 1);
+	own = ta_own_take(thread, UINT32_MAX);
+	record = ta_record_take(thread, &thread->pending, sizeof(*record));
+	if (ta_likely(record))
+		ta_record_fill(record, RING_HEAD(TRACE_OP_NOTE, call, 1, own), ta_tsc_begin(),
+			       (uintptr_t)slot, name_id);
+	ta_compiler_barrier();
+	ta_tls.guard = 0;
+	return record;
 }
 
 /* May it write more than QUICK_BYTES? */
@@ -364,56 +413,94 @@ bool ta_function_begin(void)
 	return ta_thunk_begin(ta_function_leave_stub);
 }
 
+/* What registers are saved and restored around takes more of the thread's time than usual. */
+static uint64_t own_now(void)
+{
+	bool is_known = ta_image.is_measured && ta_tls.thread && ta_seat_is_own();
+
+	return is_known ? ta_own_now(ta_tls.thread) : 0;
+}
+
+static void own_add(uint64_t since)
+{
+	if (since)
+		ta_own_add(ta_tls.thread, since);
+}
+
 static __attribute__((noinline)) void enter_slow(struct ta_function *function, uintptr_t *slot)
 {
+	uint64_t since = own_now();
 	struct vector_state state;
 
 	save(&state);
 	if (ta_unlikely(atomic_load_explicit(&must_measure, memory_order_relaxed)) &&
 	    !ta_tls.guard && ta_seat_take() && atomic_exchange(&must_measure, false))
-		ta_function_measure();
+		ta_own_begin();
+	own_add(since);
 	enter(function, slot);
+	since = own_now();
 	restore(&state);
+	own_add(since);
 }
 
 static __attribute__((noinline)) void leave_slow(uintptr_t *slot)
 {
 	const struct ta_function *function = ta_thunk_data_of(*slot)->function;
+	uint64_t since = own_now();
 	struct vector_state state;
 
 	save(&state);
+	own_add(since);
 	if (is_allocator(function))
 		ta_allocator_leave(slot, false);
 	else if (!function->rule)
 		leave(function, slot);
+	since = own_now();
 	restore(&state);
+	own_add(since);
 }
 
-void ta_function_enter(struct ta_function *function, uintptr_t *slot)
+static __attribute__((noinline)) void enter_other(struct ta_function *function, uintptr_t *slot,
+						  uint32_t state)
 {
-	uint32_t state = atomic_load_explicit(&ta_state.word, memory_order_relaxed);
-
 	if (is_quick(state) && !is_long(function))
 		enter(function, slot);
 	else if (state != TA_OFF)
 		enter_slow(function, slot);
 }
 
+void ta_function_enter(struct ta_function *function, uintptr_t *slot)
+{
+	uint32_t state = atomic_load_explicit(&ta_state.word, memory_order_relaxed);
+	uint32_t number = atomic_load_explicit(&function->last, memory_order_relaxed);
+
+	if (ta_unlikely(!is_usual(function, state) || ta_thunk_data[number].to != *slot ||
+			ta_thunk_is(*slot) || ta_image.flags & RING_FLAG_STEERED))
+		enter_other(function, slot, state);
+	else if (write_usual(TRACE_CALL_FUNCTION_ENTER, slot, function->name_id))
+		*slot = ta_thunk_address(number); /* last: see enter() */
+}
+
+static __attribute__((noinline)) void leave_other(uintptr_t *slot, uint32_t state)
+{
+	const struct ta_function *function = ta_thunk_data_of(*slot)->function;
+
+	if (is_quick(state) && !function->rule)
+		leave(function, slot);
+	else if (state != TA_OFF && (state != ta_tls.seen || !is_quick(state) ||
+				     !is_allocator(function) || !ta_allocator_leave(slot, true)))
+		leave_slow(slot);
+}
+
 void ta_function_leave(uintptr_t *slot)
 {
 	uint32_t state = atomic_load_explicit(&ta_state.word, memory_order_relaxed);
-
 	const struct ta_function *function = ta_thunk_data_of(*slot)->function;
 
-	if (ta_unlikely(!is_quick(state))) {
-		if (state != TA_OFF)
-			leave_slow(slot);
-	} else if (ta_likely(!function->rule)) {
-		leave(function, slot);
-	} else if (state != ta_tls.seen || !is_allocator(function) ||
-		   !ta_allocator_leave(slot, true)) {
-		leave_slow(slot);
-	}
+	if (ta_likely(is_usual(function, state)))
+		write_usual(TRACE_CALL_FUNCTION_LEAVE, slot, function->name_id);
+	else
+		leave_other(slot, state);
 }
 
 void ta_function_measure(void)

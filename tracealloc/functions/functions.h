@@ -41,11 +41,11 @@ bool ta_function_begin(void);
 
 /*
  * Call an empty function some times, as if it had been chosen. It has no name: what lies between
- * its calls is the time that we take. In an image that records, no hook runs.
+ * its calls is the time that we take (own-time.h). In an image that records, no hook runs.
  */
 void ta_function_measure(void);
 
-/* The first thread that calls a function does it, on its own stack. */
+/* The first thread that calls a function begins to measure what we take, on its own stack. */
 void ta_function_measure_soon(void);
 
 /* What a thunk is for when its recording has ended. */

@@ -8,6 +8,7 @@
 #include "schemas/attach.h"
 #include "schemas/functions-plan.h"
 #include "tracealloc/functions/functions.h"
+#include "tracealloc/own-time.h"
 #include "tracealloc/stack/module.h"
 #include "tracealloc/stack/thunk.h"
 #include "tracealloc/state.h"
@@ -442,10 +443,13 @@ void ta_functions_begin(bool may_unwind)
 		if (file && !atomic_load(&placed[file - files].is_there))
 			patch(module, file, &placed[file - files]);
 	}
-	if (has_times() && TA_IS_AGENT)
+	if (!has_times())
+		return;
+	ta_own_more = ta_function_measure;
+	if (TA_IS_AGENT)
 		ta_function_measure_soon(); /* no thread has a seat yet */
-	else if (has_times())
-		ta_function_measure();
+	else
+		ta_own_begin();
 }
 
 static bool is_still_loaded(const struct ta_place *place, const struct plan_file *file)
@@ -590,12 +594,15 @@ void ta_functions_commit(void)
 	if (late.n_jumps == 0)
 		return;
 	listen_all(1);
-	if (has_times())
-		ta_function_measure_soon();
+	if (!has_times())
+		return;
+	ta_own_more = ta_function_measure;
+	ta_function_measure_soon();
 }
 
 void ta_functions_end(void)
 {
+	ta_own_more = NULL;
 	if (plan) {
 		listen_all(-1);
 		ta_thunk_forget(&ta_function_gone);

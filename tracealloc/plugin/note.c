@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "tracealloc/own-time.h"
+
 #define MAX_NAME_BYTES 255u
 #define FNV_START      UINT64_C(0xcbf29ce484222325)
 #define FNV_PRIME      UINT64_C(0x100000001b3)
@@ -63,6 +65,8 @@ uint64_t ta_note_write(const struct ta_hook *hook, enum trace_op op, enum trace_
 	ticks = ta_ticks_begin();
 	record->old_address = 0;
 	record->begin_ticks = ticks;
+	if (call == TRACE_CALL_REGION_PUSH || call == TRACE_CALL_REGION_POP)
+		record->begin_ticks -= ta_own_take(hook->thread, ticks);
 	record->old_size = 0;
 	record->detail = detail;
 	ta_record_fill(&record->base, ta_hook_head(hook, op, call, 2), ticks, address, size);

@@ -12,6 +12,7 @@
 #include "include/memsight-plugin.h"
 #include "tracealloc/hooks/hook.h"
 #include "tracealloc/hooks/real.h"
+#include "tracealloc/own-time.h"
 #include "tracealloc/plugin/note.h"
 #include "tracealloc/sandbox.h"
 
@@ -287,10 +288,18 @@ static void ask_each(enum trace_asked when)
 
 void ta_plugins_ask_all(enum trace_asked when)
 {
+	bool is_measured = ta_image.is_measured && ta_tls.thread;
+	uint64_t since = is_measured ? ta_own_now(ta_tls.thread) : 0;
 	int saved = errno;
+	struct ta_hook hook;
 
 	if (!atomic_load(&all.is_over) && ta_image_is_own())
 		ask_each(when);
+	if (is_measured && ta_hook_enter_kept(&hook, TA_FRAME(), RING_EVENTS_REGIONS)) {
+		ta_own_tell(hook.thread, hook.bits, TRACE_OWN_PLUGIN,
+			    ta_own_now(hook.thread) - since);
+		ta_hook_leave(&hook);
+	}
 	errno = saved;
 }
 

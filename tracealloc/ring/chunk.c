@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "tracealloc/attach.h"
+#include "tracealloc/own-time.h"
 #include "tracealloc/pause.h"
 #include "tracealloc/ring/clock.h"
 #include "tracealloc/ring/record.h"
@@ -387,7 +388,7 @@ void ta_chunk_announce(struct ta_thread *thread)
 	ta_module_end_news();
 }
 
-bool ta_chunk_next(struct ta_thread *thread)
+static bool next_chunk(struct ta_thread *thread)
 {
 	struct ring_chunk *chunk;
 	uint32_t ended;
@@ -412,6 +413,22 @@ bool ta_chunk_next(struct ta_thread *thread)
 	}
 	ta_chunk_announce(thread);
 	return true;
+}
+
+bool ta_chunk_next(struct ta_thread *thread)
+{
+	uint64_t since;
+	bool is_there;
+
+	if (ta_likely(!ta_image.is_measured))
+		return next_chunk(thread);
+	since = ta_own_now(thread);
+	is_there = next_chunk(thread);
+	if (is_there)
+		ta_own_tell(thread, 0, TRACE_OWN_ROOM, ta_own_now(thread) - since);
+	else
+		ta_own_add(thread, since);
+	return is_there;
 }
 
 /* The bytes that are reserved. An outermost hook answers the collector's call first. */

@@ -4,6 +4,7 @@
 
 #include "schemas/trace-format.h"
 #include "tracealloc/arch/arch.h"
+#include "tracealloc/own-time.h"
 #include "tracealloc/ring/record.h"
 #include "tracealloc/stack/cfi.h"
 #include "tracealloc/stack/module.h"
@@ -260,7 +261,13 @@ static __attribute__((noinline)) uint32_t capture_chain(struct ta_thread *thread
 
 	if (ta_likely(is_last(last, frame)))
 		return last->id;
-	return capture_new(thread, frame);
+	if (ta_likely(!ta_image.is_measured))
+		return capture_new(thread, frame);
+	uint64_t since = ta_own_now(thread);
+	uint32_t id = capture_new(thread, frame);
+
+	ta_own_add(thread, since);
+	return id;
 }
 
 /* Both ways are calls in the end, so that this one saves no registers. */
@@ -270,6 +277,8 @@ uint32_t ta_stack_capture(struct ta_thread *thread, const uintptr_t *frame)
 		return ta_unwind_capture(thread, frame);
 	if (ta_unlikely(ta_image.stacks == RING_STACKS_NONE))
 		return 0;
+	if (ta_image.stacks == TA_STACKS_MEASURED)
+		return ta_unwind_measured(thread, frame, ta_unwind_capture);
 	return capture_chain(thread, frame);
 }
 
@@ -277,6 +286,8 @@ bool ta_stack_recall(struct ta_thread *thread, const uintptr_t *frame, uint32_t 
 {
 	if (ta_likely(ta_image.stacks == RING_STACKS_DWARF))
 		*ret_id = ta_unwind_recall(thread, frame);
+	else if (ta_image.stacks == TA_STACKS_MEASURED)
+		*ret_id = ta_unwind_measured(thread, frame, ta_unwind_recall);
 	else if (ta_image.stacks == RING_STACKS_NONE)
 		*ret_id = 0;
 	else

@@ -8,6 +8,7 @@
 
 #include "schemas/trace-format.h"
 #include "tracealloc/arch/arch.h"
+#include "tracealloc/own-time.h"
 #include "tracealloc/ring/chunk.h"
 #include "tracealloc/stack/cfi.h"
 #include "tracealloc/stack/module.h"
@@ -331,6 +332,13 @@ uint32_t ta_stack_capture(struct ta_thread *thread, const uintptr_t *frame)
 		return 0;
 	if (ta_likely(is_last(&thread->unwind, frame)))
 		return thread->unwind.top_id;
+	if (ta_likely(!ta_image.is_measured)) {
+		thread->stack_id = capture_new(thread, frame);
+		return thread->stack_id;
+	}
+	uint64_t since = ta_own_now(thread);
+
 	thread->stack_id = capture_new(thread, frame);
+	ta_own_add(thread, since);
 	return thread->stack_id;
 }

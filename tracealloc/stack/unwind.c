@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "schemas/trace-format.h"
+#include "tracealloc/own-time.h"
 #include "tracealloc/ring/chunk.h"
 #include "tracealloc/stack/module.h"
 #include "tracealloc/stack/stack.h"
@@ -295,4 +296,18 @@ uint32_t ta_unwind_recall(struct ta_thread *thread, const uintptr_t *frame)
 		return thread->unwind.top_id;
 	thread->stack_id = capture_new(thread, frame, true);
 	return thread->stack_id;
+}
+
+uint32_t ta_unwind_measured(struct ta_thread *thread, const uintptr_t *frame,
+			    uint32_t (*find)(struct ta_thread *thread, const uintptr_t *frame))
+{
+	uint64_t since;
+	uint32_t id;
+
+	if (ta_likely(is_last(&thread->unwind, frame)))
+		return thread->unwind.top_id;
+	since = ta_own_now(thread);
+	id = find(thread, frame);
+	ta_own_add(thread, since);
+	return id;
 }

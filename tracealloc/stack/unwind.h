@@ -71,6 +71,10 @@ uint32_t ta_unwind_capture(struct ta_thread *thread, const uintptr_t *frame);
 /* The same as ta_stack_recall(). */
 uint32_t ta_unwind_recall(struct ta_thread *thread, const uintptr_t *frame);
 
+/* One of the two; what it takes where the stack is not the last one is ours (own-time.h). */
+uint32_t ta_unwind_measured(struct ta_thread *thread, const uintptr_t *frame,
+			    uint32_t (*find)(struct ta_thread *thread, const uintptr_t *frame));
+
 /*
  * How many frames, from the outermost in, have no word changed since the last walk; all of them are
  * kept then. Those further in than slot are gone; what lies outside of it is in use and can be

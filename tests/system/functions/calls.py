@@ -4,6 +4,8 @@ does is as without us. Arguments: memsight, victims."""
 import ctypes
 import json
 import os
+import struct
+import subprocess
 import sys
 import tempfile
 
@@ -14,6 +16,7 @@ VICTIMS = [os.path.abspath(path) for path in sys.argv[2:]]
 checks = whole.Checks()
 
 PR_SET_MDWE = 65 # Linux 6.3
+PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SYS_MPROTECT = 38, 22, 10
 
 # Those whose frame is thrown away by what they call, each time or by every second or third call.
 LEFT = {"f_throws", "f_passes", "f_jumps", "f_raises", "f_handler", "f_ends_thread", "f_thread"}
@@ -60,25 +63,38 @@ def check_calls(folder, victim, *options):
     return database
 
 
-def check_denied(folder, victim):
-    """Where nobody may make code (PR_SET_MDWE) the program runs as it is, and that is said."""
-    def deny():
-        ctypes.CDLL(None).prctl(PR_SET_MDWE, 1, 0, 0, 0)
+def deny_by_kernel():
+    return ctypes.CDLL(None).prctl(PR_SET_MDWE, 1, 0, 0, 0)
 
-    trace = os.path.join(folder, "denied.mst")
-    if os.system(f"{sys.executable} -c 'import ctypes, sys;"
-                 f" sys.exit(ctypes.CDLL(None).prctl({PR_SET_MDWE}, 1, 0, 0, 0) != 0)'"):
-        print("not measured: this kernel has no PR_SET_MDWE")
+
+def deny_by_filter():
+    """A filter of seccomp lets nobody make memory executable by mprotect: EACCES, as SELinux."""
+    libc = ctypes.CDLL(None)
+    program = b"".join(struct.pack("HBBI", *line) for line in (
+        (0x20, 0, 0, 0), (0x15, 0, 3, SYS_MPROTECT), # load the number; another one: allowed
+        (0x20, 0, 0, 32), (0x45, 0, 1, 4), # the third argument; no PROT_EXEC: allowed
+        (0x06, 0, 0, 0x00050000 | 13), (0x06, 0, 0, 0x7fff0000)))
+    code = ctypes.create_string_buffer(program)
+    filter_of = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(code))
+    return libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or \
+        libc.prctl(PR_SET_SECCOMP, 2, filter_of, 0, 0)
+
+
+def check_denied(folder, victim, name, deny):
+    """Where nobody may make code the program runs as it is, and that is said."""
+    trace = os.path.join(folder, name + ".mst")
+    if subprocess.run(["true"], preexec_fn=lambda: deny() and os._exit(1), check=False).returncode:
+        print(f"not measured: this kernel has no {name}")
         return
     outcome = whole.Outcome([MEMSIGHT, "record", "-q", "-o", trace, "--function-include", "^f_",
                              "--", victim], preexec_fn=deny)
     for difference in outcome.differs_from(whole.Outcome([victim])):
-        checks.that(False, f"denied: {difference}")
+        checks.that(False, f"{name}: {difference}")
     whole.run([MEMSIGHT, "analyze", trace])
     database = whole.Database(trace + ".db")
     losses = [reason for _, reason in database.losses()]
     checks.that(database.one("SELECT count(*) FROM region_total") == 0 and
-                any("left as they were" in reason for reason in losses), f"denied: {losses}")
+                any("left as they were" in reason for reason in losses), f"{name}: {losses}")
 
 
 def check_unwinder(folder, victim):
@@ -207,7 +223,8 @@ def main():
             if victim.endswith("static"):
                 check_unwinder(folder, victim)
         check_trips(folder, VICTIMS[-1])
-        check_denied(folder, VICTIMS[-1])
+        check_denied(folder, VICTIMS[-1], "PR_SET_MDWE", deny_by_kernel)
+        check_denied(folder, VICTIMS[-1], "seccomp", deny_by_filter)
         check_copy(folder, VICTIMS[-1])
         check_series(folder, VICTIMS[-1])
         check_calls(folder, VICTIMS[-1], "--stacks", "fp")

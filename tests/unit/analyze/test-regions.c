@@ -337,20 +337,33 @@ static void call(int64_t begin_ns, int64_t end_ns)
 	ck_assert_int_eq(regions_leave(regions, 1, 1, 0x7000, end_ns), 0);
 }
 
-/* Empty calls: 40 ns between their moments, 20 between them; one of them was interrupted. */
-START_TEST(times_are_without_what_calls_of_an_empty_function_took)
+static int run_empty(enum own_cost cost, int64_t time_ns, double work_ns)
+{
+	return regions_empty(regions, 1, &(struct own_empty){ cost, time_ns, work_ns });
+}
+
+/*
+ * Empty calls: 40 ns between their moments and 20 between them, beside 100 of work; one of them was
+ * interrupted. An empty hook of a block takes 8.
+ */
+START_TEST(times_are_without_what_hooks_took)
 {
 	int64_t now = 1000;
 
 	for (int i = 0; i < 100; i++) {
-		ck_assert_int_eq(regions_empty_call(regions, 1, false, now), 0);
-		now += i == 50 ? 5000 : 40;
-		ck_assert_int_eq(regions_empty_call(regions, 1, true, now), 0);
-		now += 20;
+		ck_assert_int_eq(run_empty(OWN_OUTSIDE, now, 100), 0);
+		now += i == 50 ? 5000 : 140;
+		ck_assert_int_eq(run_empty(OWN_INSIDE, now, 100), 0);
+		now += 120;
 	}
+	for (int i = 0; i < 10; i++)
+		ck_assert_int_eq(run_empty(OWN_BLOCK, now += 8, 0), 0);
+	ck_assert_int_eq(regions_hook(regions, 1, OWN_BLOCK), 0); /* in no region */
 	ck_assert_int_eq(regions_push(regions, 1, 2, 10000), 0);
 	for (int i = 0; i < 10; i++)
 		call(10000 + i * 100, 10070 + i * 100);
+	ck_assert_int_eq(regions_hook(regions, 1, OWN_BLOCK), 0);
+	ck_assert_int_eq(regions_took(regions, 1, TRACE_OWN_WALK, 12), 0);
 	ck_assert_int_eq(regions_pop(regions, 1, 2, 11000), 0);
 	/* Shorter than that: nothing is left of it, and not less. */
 	call(12000, 12010);
@@ -361,15 +374,17 @@ START_TEST(times_are_without_what_calls_of_an_empty_function_took)
 	ck_assert_int_eq(OF(2, "n_trips"), 10);
 	ck_assert_int_eq(OF(2, "all_ns"), 10 * 30);
 	ck_assert_int_eq(OF(2, "own_cost_ns"), 10 * 40);
-	ck_assert_int_eq(OF(1, "all_ns"), 1000 - 10 * 60);
-	ck_assert_int_eq(OF(1, "all_cost_ns"), 10 * 60);
-	ck_assert_int_eq(OF(1, "own_ns"), 1000 - 10 * 70 - 10 * 20);
+	ck_assert_int_eq(OF(1, "all_ns"), 1000 - 10 * 60 - 8 - 12);
+	ck_assert_int_eq(OF(1, "all_cost_ns"), 10 * 60 + 8 + 12);
+	ck_assert_int_eq(OF(1, "own_ns"), 1000 - 10 * 70 - 10 * 20 - 8 - 12);
 	ck_assert_int_eq(check_integer(db_handle(db), "SELECT all_ns FROM region_total WHERE"
 						      " depth = 1 AND all_cost_ns = 10"),
 			 0);
-	ck_assert_int_eq(check_integer(db_handle(db), "SELECT n FROM function_cost WHERE"
-						      " inside_ns = 40 AND outside_ns = 20"),
+	ck_assert_int_eq(check_integer(db_handle(db), "SELECT n FROM hook_cost WHERE"
+						      " hook = 'functions' AND mean_ns = 40"),
 			 100);
+	ck_assert_int_eq(check_integer(db_handle(db), "SELECT sum(ns) FROM own_time"),
+			 11 * 40 + 10 * 20 + 8 + 12);
 }
 END_TEST
 
@@ -406,7 +421,7 @@ static Suite *regions_suite(void)
 	tcase_add_test(tests, an_open_region_ends_with_its_thread);
 	tcase_add_test(tests, trips_beyond_the_bound_are_in_the_aggregate);
 	tcase_add_test(tests, counted_functions_whose_names_are_lost_are_one_row);
-	tcase_add_test(tests, times_are_without_what_calls_of_an_empty_function_took);
+	tcase_add_test(tests, times_are_without_what_hooks_took);
 	suite_add_tcase(suite, tests);
 	return suite;
 }

@@ -445,6 +445,12 @@ static bool is_short_note(uint64_t head)
 		call == TRACE_CALL_POOL_RESET);
 }
 
+static bool is_own_time(uint64_t head)
+{
+	return RING_HEAD_OP(head) == TRACE_OP_NOTE && RING_HEAD_SLOTS(head) &&
+	       (RING_HEAD_CALL(head) & 0x3f) == TRACE_CALL_OWN_TIME;
+}
+
 static void copy_path(struct mini_event *event, const void *bytes, size_t length)
 {
 	event->path = strndup(bytes, length);
@@ -527,6 +533,11 @@ static void parse_chunk(struct mini_run *run, const struct ring_chunk *chunk)
 		if (head == 0) {
 			run->n_uncommitted++;
 			return;
+		}
+		/* Nothing of the program's, and of either size. */
+		if (is_own_time(head)) {
+			offset += bytes;
+			continue;
 		}
 		if (bytes == 0 || offset + bytes > end || RING_HEAD_OP(head) >= TRACE_OP_COUNT ||
 		    (fixed_slots[RING_HEAD_OP(head)] &&
