@@ -80,8 +80,8 @@ const char report_functions_sql[] =
 
 #define COST_LINE \
 	"SELECT printf('time and own: without what memsight took, %s ±%s of these times:" \
-	" --overhead has it by kind and thread', duration_text(sum(ns)), duration_text(sum(error_ns)))" \
-	" FROM own_time WHERE run_id = :run HAVING count(*) > 0"
+	" --overhead has it by kind and thread', duration_text(sum(ns))," \
+	" duration_text(sum(error_ns))) FROM own_time WHERE run_id = :run HAVING count(*) > 0"
 const char report_regions_foot_sql[] = COST_LINE;
 const char report_functions_foot_sql[] =
 	COST_LINE " UNION ALL SELECT 'time and own: with what memsight took for each call, which"

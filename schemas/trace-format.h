@@ -604,8 +604,7 @@ struct trace_source_detail {
 	uint32_t watch_bytes; /* ... and how much of it */
 	uint32_t min_latency; /* cycles: loads below it are not sampled; 0: all */
 	uint32_t stride; /* one in this many is taken where the program thins out; 0 or 1: all */
-	/* name of the event as asked for or found: "MEM_TRANS_RETIRED:LOAD_LATENCY" */
-	uint32_t event_bytes;
+	uint32_t event_bytes; /* its name as asked or found: "MEM_TRANS_RETIRED:LOAD_LATENCY" */
 	uint32_t note_bytes; /* what was given up while opening, or empty */
 	uint32_t reserved;
 };

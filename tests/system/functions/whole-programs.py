@@ -20,7 +20,8 @@ SQL = ("CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT); WITH RECURSIVE n(i) AS (S
        " SELECT a, b FROM t ORDER BY b LIMIT 20;")
 PYTHON = ("import json, re, decimal\nfrom collections import Counter\n"
           "found = Counter(re.findall('[a-z]', 'the quick brown fox' * 50))\n"
-          "print(json.dumps(sorted(found.items())))\nprint(sum(decimal.Decimal(i) / 7 for i in range(200)))")
+          "print(json.dumps(sorted(found.items())))\n"
+          "print(sum(decimal.Decimal(i) / 7 for i in range(200)))")
 CMAKE = """set(all "")
 foreach(i RANGE 200)
   math(EXPR n "${i} * ${i} % 97")
