@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/axis.h"
 #include "store/columns/encoding.h"
 #include "store/compact/column-cache.h"
+#include "store/compact/frames.h"
 #include "tests/unit/common/trace-random.h"
 #include "tests/support/suite.h"
 
@@ -303,6 +305,147 @@ START_TEST(the_cache_keeps_what_is_in_use_and_what_was_used_last)
 }
 END_TEST
 
+/* ---- Pieces ---- */
+
+/* Two pieces of other codings; of their rows every n-th is wanted, or all. */
+START_TEST(of_a_column_in_pieces_any_rows_can_be_read)
+{
+	static char bytes[1u << 20];
+	struct trace_random random = { 7 };
+	struct chunk_values piece = { .values = values, .n = 3000 };
+	static const enum chunk_coding codings[] = { CHUNK_DELTA, CHUNK_DICTIONARY };
+	static int64_t found[CHUNK_ROWS];
+	static uint32_t rows[CHUNK_ROWS];
+	uint32_t n = 0, step = 1 + (uint32_t)_i * 800;
+	size_t n_bytes = 0;
+
+	for (uint32_t i = 0; i < 6000; i++)
+		values[i] = i < 3000 ? counting(&random, i) : few(&random, i);
+	for (unsigned i = 0; i < 2; i++, piece.values += piece.n) {
+		const void *part;
+		size_t n_part;
+		ck_assert_int_eq(chunk_column_encode(encoder, &piece,
+						     (struct chunk_plan){ codings[i], 0 }, &part,
+						     &n_part),
+				 0);
+		memcpy(bytes + n_bytes, part, n_part);
+		n_bytes += n_part;
+	}
+	ck_assert_uint_eq(source_of(bytes, n_bytes).outline.n_rows, 6000);
+	for (uint32_t row = 0; row < 6000; row += step)
+		rows[n++] = row;
+	const struct chunk_wanted wanted = { found, NULL, 6000, rows, n };
+	ck_assert_int_eq(chunk_column_values(decoder, bytes, n_bytes, &wanted), 0);
+	for (uint32_t i = 0; i < n; i++)
+		ck_assert_int_eq(found[i], values[rows[i]]);
+	const struct chunk_wanted more = { found, NULL, 6001, rows, n };
+	ck_assert_int_eq(chunk_column_values(decoder, bytes, n_bytes, &more), -EBADMSG);
+}
+END_TEST
+
+/* ---- Frames ---- */
+
+enum { ID, PROCESS, ADDRESS, SIZE, ALLOCATED, FREED, N_COLUMNS };
+static int64_t blocks[N_COLUMNS][CHUNK_ROWS];
+
+/* Blocks of some processes; one in 50 lives long, one in 300 is large, one in 100 is not freed. */
+static void make_blocks(struct trace_random *random, uint32_t n, uint32_t n_processes)
+{
+	int64_t id = 5, time_ns = -1000;
+
+	for (uint32_t i = 0; i < n; i++) {
+		int64_t life_ns = trace_random_below(random, 50) ? 5000 : INT64_C(1) << 40;
+		blocks[ID][i] = id += 1 + (int64_t)trace_random_below(random, 9);
+		blocks[PROCESS][i] = 1 + (int64_t)trace_random_below(random, n_processes);
+		blocks[ADDRESS][i] = addresses(random, i);
+		blocks[SIZE][i] = trace_random_below(random, 300) ? 48 : 1 << 20;
+		blocks[ALLOCATED][i] = time_ns += (int64_t)trace_random_below(random, 100);
+		blocks[FREED][i] = trace_random_below(random, 100) ? time_ns + life_ns : CHUNK_NULL;
+	}
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* What a frame says is what its rows have. */
+static void check_frame(const struct chunk_frame *frame, const uint32_t *rows)
+{
+	struct chunk_frame found = { .process_low = INT64_MAX,
+				     .from_ns = INT64_MAX,
+				     .to_ns = INT64_MIN,
+				     .low = INT64_MAX,
+				     .n_rows = frame->n_rows };
+
+	ck_assert(frame->n_rows > 0 && frame->n_rows <= CHUNK_FRAME_ROWS);
+	for (uint32_t i = 0; i < frame->n_rows; i++) {
+		uint32_t row = rows[i];
+		int64_t life_ns = blocks[FREED][row] - blocks[ALLOCATED][row];
+		ck_assert(i == 0 || row > rows[i - 1]);
+		found.process_low = least(found.process_low, blocks[PROCESS][row]);
+		found.process_high = most(found.process_high, blocks[PROCESS][row]);
+		found.from_ns = least(found.from_ns, blocks[ALLOCATED][row]);
+		found.low = (uint64_t)least((int64_t)found.low, blocks[ADDRESS][row]);
+		found.high = (uint64_t)most((int64_t)found.high,
+					    blocks[ADDRESS][row] + blocks[SIZE][row] - 1);
+		found.max_size = most(found.max_size, blocks[SIZE][row]);
+		found.n_alive += blocks[FREED][row] == CHUNK_NULL;
+		if (blocks[FREED][row] == CHUNK_NULL)
+			continue;
+		found.to_ns = most(found.to_ns, blocks[FREED][row]);
+		found.max_life_ns = most(found.max_life_ns, life_ns);
+	}
+	ck_assert_mem_eq(&found, frame, sizeof(found));
+}
+
+START_TEST(frames_have_each_block_once_and_say_what_they_hold)
+{
+	static const uint32_t sizes[] = { 1, CHUNK_FRAME_ROWS + 1, 20000, CHUNK_ROWS };
+	struct trace_random random = { (uint64_t)_i + 1 };
+	uint32_t n = sizes[_i % 4], n_processes = _i < 4 ? 3 : 5000, first = 0;
+	struct chunk_frames *frames = malloc(sizeof(*frames));
+	static uint16_t places[CHUNK_ROWS];
+	const struct frame_columns columns = { blocks[ID],   blocks[PROCESS],	blocks[ADDRESS],
+					       blocks[SIZE], blocks[ALLOCATED], blocks[FREED] };
+
+	ck_assert_ptr_nonnull(frames);
+	make_blocks(&random, n, n_processes);
+	ck_assert_int_eq(chunk_frames_make(frames, &columns, n), 0);
+	ck_assert_uint_le(frames->n, CHUNK_FRAMES);
+	for (uint32_t i = 0; i < frames->n; first += frames->items[i++].n_rows)
+		check_frame(&frames->items[i], frames->rows + first);
+	ck_assert_uint_eq(first, n);
+	for (uint32_t i = 0; i < n; i++)
+		values[i] = blocks[ID][frames->rows[i]];
+	int r = chunk_places(values, n, places);
+	ck_assert_int_eq(r, frames->n > 1);
+	for (uint32_t i = 0; i < n; i++)
+		ck_assert_uint_eq(r ? places[i] : i, frames->rows[i]);
+	free(frames);
+}
+END_TEST
+
+START_TEST(ids_that_are_there_twice_or_far_apart_have_no_places)
+{
+	uint16_t places[4];
+
+	ck_assert_int_eq(chunk_places((int64_t[]){ INT64_MIN, 3, 4, INT64_MAX }, 4, places), 0);
+	ck_assert_int_eq(chunk_places((int64_t[]){ 7, 3, 900, 8 }, 4, places), 1);
+	ck_assert(places[0] == 1 && places[1] == 0 && places[2] == 3 && places[3] == 2);
+	ck_assert_int_eq(chunk_places((int64_t[]){ 7, 3, 900, 7 }, 4, places), -EBADMSG);
+	ck_assert_int_eq(chunk_places((int64_t[]){ 7, 3, 3 + CHUNK_SPREAD, 8 }, 4, places),
+			 -EBADMSG);
+	ck_assert_int_eq(chunk_places((int64_t[]){ INT64_MAX, INT64_MIN, 0, 8 }, 4, places),
+			 -EBADMSG);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("chunk");
@@ -314,6 +457,9 @@ int main(void)
 			    (int)(N_MAKERS * N_LENGTHS * 2));
 	tcase_add_test(columns, what_is_alike_takes_little);
 	tcase_add_loop_test(columns, damaged_bytes_are_told_or_read_as_something_else, 0, 60);
+	tcase_add_loop_test(columns, of_a_column_in_pieces_any_rows_can_be_read, 0, 3);
+	tcase_add_loop_test(columns, frames_have_each_block_once_and_say_what_they_hold, 0, 8);
+	tcase_add_test(columns, ids_that_are_there_twice_or_far_apart_have_no_places);
 	tcase_add_test(columns, the_cache_keeps_what_is_in_use_and_what_was_used_last);
 	suite_add_tcase(suite, columns);
 
