@@ -1,15 +1,15 @@
 #include "analyze/functions/code-graph.h"
 
 #include <Zydis/Zydis.h>
-#include <dwarf.h>
-#include <elfutils/libdw.h>
 #include <errno.h>
+#include <gelf.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyze/symbols/objects.h"
 #include "common/array.h"
 #include "common/cleanup.h"
+#include "common/unwind-table.h"
 
 #define MAX_CODE_BYTES ((uint64_t)1 << 28) /* in all */
 #define MAX_STRAIGHT   64u /* instructions that are looked at for arguments */
@@ -150,6 +150,12 @@ static int add_start(struct maker *maker, uint64_t address)
 	return 0;
 }
 
+static int take_begin(void *maker, uint64_t begin, uint64_t entry)
+{
+	(void)entry;
+	return add_start(maker, begin);
+}
+
 static int compare_functions(const void *a, const void *b)
 {
 	const struct graph_function *left = a, *right = b;
@@ -236,104 +242,6 @@ static int find_texts(struct maker *maker, const char *const *texts)
 	}
 	if (maker->n_places)
 		qsort(maker->places, maker->n_places, sizeof(*maker->places), compare_places);
-	return r;
-}
-
-/* ---- Begins of functions that .eh_frame has ---- */
-
-/*
- * How addresses of a CIE's rows are written; DW_EH_PE_omit: it does not say. LSB 5.0, 10.6.1.1:
- * letters of the augmentation say what its data are, of which R is that.
- */
-static uint8_t encoding_of(const Dwarf_CFI_Entry *entry)
-{
-	const char *letter = dwarf_cfi_cie_p(entry) ? entry->cie.augmentation : "";
-	const uint8_t *data = entry->cie.augmentation_data;
-	size_t n = letter[0] == 'z' ? entry->cie.augmentation_data_size : 0;
-
-	for (letter += letter[0] == 'z'; n > 0 && *letter; letter++) {
-		size_t n_bytes = *letter == 'P'	  ? (data[0] & 7) == 3 ? 5 : 9
-				 : *letter == 'L' ? 1
-						  : 0;
-
-		if (*letter == 'R')
-			return data[0];
-		if (n_bytes > n)
-			break;
-		data += n_bytes;
-		n -= n_bytes;
-	}
-	return DW_EH_PE_omit;
-}
-
-/* The address that a row begins with, which lies in the file at this address. */
-static bool read_begin(const Dwarf_CFI_Entry *entry, uint8_t encoding, uint64_t address,
-		       uint64_t *ret_begin)
-{
-	size_t n = (size_t)(entry->fde.end - entry->fde.start);
-	int32_t offset;
-
-	switch (encoding) {
-	case DW_EH_PE_absptr:
-		if (n < sizeof(*ret_begin))
-			return false;
-		memcpy(ret_begin, entry->fde.start, sizeof(*ret_begin));
-		return true;
-	case DW_EH_PE_pcrel | DW_EH_PE_sdata4:
-		if (n < sizeof(offset))
-			return false;
-		memcpy(&offset, entry->fde.start, sizeof(offset));
-		*ret_begin = address + (uint64_t)(int64_t)offset;
-		return true;
-	default:
-		return false;
-	}
-}
-
-static int read_rows(struct maker *maker, Elf_Data *data, uint64_t address)
-{
-	Dwarf_CFI_Entry entry, parent;
-	Dwarf_Off at = 0, next, after;
-	GElf_Ehdr head;
-	uint64_t begin;
-
-	if (!gelf_getehdr(maker->object->elf, &head))
-		return 0;
-	for (; dwarf_next_cfi(head.e_ident, data, true, at, &next, &entry) == 0; at = next) {
-		if (dwarf_cfi_cie_p(&entry) ||
-		    dwarf_next_cfi(head.e_ident, data, true, entry.fde.CIE_pointer, &after,
-				   &parent) != 0)
-			continue;
-		uint64_t where =
-			address + (uint64_t)(entry.fde.start - (const uint8_t *)data->d_buf);
-		if (read_begin(&entry, encoding_of(&parent), where, &begin) &&
-		    add_start(maker, begin) < 0)
-			return -ENOMEM;
-	}
-	return 0;
-}
-
-static int read_frames(struct maker *maker)
-{
-	Elf *elf = maker->object->elf;
-	Elf_Scn *section = NULL;
-	size_t names = 0;
-	int r = 0;
-
-	if (elf_getshdrstrndx(elf, &names) < 0)
-		return 0;
-	while (r == 0 && (section = elf_nextscn(elf, section))) {
-		GElf_Shdr head;
-		const char *name =
-			gelf_getshdr(section, &head) ? elf_strptr(elf, names, head.sh_name) : NULL;
-		Elf_Data *data =
-			name && strcmp(name, ".eh_frame") == 0 && head.sh_type != SHT_NOBITS
-				? elf_getdata(section, NULL)
-				: NULL;
-
-		if (data && data->d_buf)
-			r = read_rows(maker, data, head.sh_addr);
-	}
 	return r;
 }
 
@@ -604,7 +512,7 @@ int code_graph_create(struct object *object, const char *const *texts,
 	if (r == 0)
 		r = find_texts(&maker, texts);
 	if (r == 0)
-		r = read_frames(&maker);
+		r = unwind_each_begin(maker.object->elf, take_begin, &maker);
 	sort_starts(maker.graph);
 	for (size_t i = 0; r == 0 && i < maker.graph->n_codes; i++)
 		r = sweep(&maker, &maker.graph->code[i]);
