@@ -1,14 +1,8 @@
 #include "report/hints.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "common/cleanup.h"
 #include "common/human-number.h"
-#include "common/text.h"
+#include "report/text/sampling-notes.h"
 #include "store/query-value.h"
-#include "store/statement.h"
 
 /* No lines. */
 #define LINES_SQL "SELECT value FROM fact WHERE run_id = :run AND key LIKE 'hint.debug%' LIMIT 5"
@@ -150,24 +144,6 @@ static const char *const hints_sql[] = {
 	" stack.parent_id WHERE run_id = :run AND outer.stop = 'no frame pointer') > 0.5 * (SELECT"
 	" sum(n_blocks) FROM site WHERE run_id = :run)",
 };
-
-int report_lines_write(FILE *out, sqlite3 *db, const char *sql, int64_t run_id, const char *begin)
-{
-	auto_statement sqlite3_stmt *stmt = report_sql_prepare(db, sql, run_id, -1);
-	int code = SQLITE_DONE;
-
-	if (!stmt)
-		return -EPROTO;
-	while ((code = statement_advance(stmt)) == SQLITE_ROW) {
-		auto_free char *hint = strdup(statement_string(stmt, 0));
-
-		if (hint)
-			fprintf(out, "%s%s\n", begin, text_hide_controls(hint));
-		else
-			statement_keep(db, SQLITE_NOMEM);
-	}
-	return code == SQLITE_DONE ? 0 : -EPROTO;
-}
 
 int report_hint_write(FILE *out, sqlite3 *db, const char *sql, int64_t run_id)
 {

@@ -11,9 +11,6 @@
  */
 int report_hints_write(FILE *out, sqlite3 *db, const struct report_request *request);
 
-/* A query's rows, each a line behind begin. 0 or -EPROTO. */
-int report_lines_write(FILE *out, sqlite3 *db, const char *sql, int64_t run_id, const char *begin);
-
 /* The same behind "hint: ". */
 int report_hint_write(FILE *out, sqlite3 *db, const char *sql, int64_t run_id);
 

@@ -364,15 +364,12 @@ static void write_processes(FILE *out, sqlite3 *db, int64_t run)
 
 void report_summary_run(FILE *out, sqlite3 *db, int64_t run)
 {
-	auto_free char *line = report_sql_text(
-		db,
+	report_lines_write(
+		out, db,
 		"SELECT 'run ' || id || ' of ' || (SELECT count(*) FROM run) || ': ' || program ||"
 		" '.' || mode || '.' || repetition || '   (--run chooses one, --stat shows all)'"
 		" FROM run WHERE id = :run AND (SELECT count(*) FROM run) > 1",
-		run);
-
-	if (line)
-		fprintf(out, "%s\n", text_hide_controls(line));
+		run, "");
 }
 
 static void write_head(FILE *out, sqlite3 *db, const struct report_request *request)
@@ -627,15 +624,6 @@ static void write_samples(FILE *out, sqlite3 *db, int64_t run)
 		fputs("    losses: none\n", out);
 }
 
-/* What --source pages saw of the process with most resident memory. */
-static void write_touched(FILE *out, sqlite3 *db, int64_t run)
-{
-	auto_free char *line = report_sql_text(db, report_touched_line_sql, run);
-
-	if (line)
-		fprintf(out, "touched      %s\n", line);
-}
-
 /* "program      12 regions, see --regions; 2 marks: start 0.10 s, done 1.20 s" */
 static void write_notes(FILE *out, sqlite3 *db, int64_t run)
 {
@@ -661,41 +649,21 @@ static void write_notes(FILE *out, sqlite3 *db, int64_t run)
 	fputc('\n', out);
 }
 
-/* "windows      3, 0.3 s together, see --window-list" */
-static void write_windows(FILE *out, sqlite3 *db, int64_t run)
-{
-	auto_free char *line =
-		report_sql_text(db,
-				"SELECT count(*) || printf(', %.1f s together, see --window-list',"
-				" sum(end_ns - start_ns) / 1e9) FROM window WHERE run_id = :run"
-				" HAVING count(*) > 0",
-				run);
+/* "3, 0.3 s together, see --window-list" */
+static const char windows_sql[] =
+	"SELECT count(*) || printf(', %.1f s together, see --window-list', sum(end_ns - start_ns)"
+	" / 1e9) FROM window WHERE run_id = :run HAVING count(*) > 0";
 
-	if (line)
-		fprintf(out, "windows      %s\n", line);
-}
-
-/* "dropped      1,234 events and 5 samples before 2.1 s (--last 30s): what lived then is here" */
-static void write_dropped(FILE *out, sqlite3 *db, int64_t run)
-{
-	auto_free char *line = report_sql_text(
-		db,
-		"SELECT printf('%,d events and %,d samples%s (--last %s%s): what lived then is"
-		" here', CAST(events.value AS INTEGER), CAST(samples.value AS INTEGER),"
-		" coalesce((SELECT"
-		" printf(' before %.2f s', start_ns / 1e9) FROM window WHERE run_id = :run AND"
-		" number = 1 AND cause LIKE 'last %'), ''), span.value, coalesce((SELECT"
-		" ', room for ' || value FROM fact WHERE run_id = :run AND"
-		" key = 'memsight.last_room'), '')) FROM fact AS span JOIN fact"
-		" AS events ON events.run_id = :run AND events.key = 'memsight.dropped_events'"
-		" JOIN fact AS samples ON samples.run_id = :run AND samples.key ="
-		" 'memsight.dropped_samples' WHERE span.run_id = :run AND span.key ="
-		" 'memsight.last'",
-		run);
-
-	if (line)
-		fprintf(out, "dropped      %s\n", line);
-}
+/* "1,234 events and 5 samples before 2.1 s (--last 30s): what lived then is here" */
+static const char dropped_sql[] =
+	"SELECT printf('%,d events and %,d samples%s (--last %s%s): what lived then is here',"
+	" CAST(events.value AS INTEGER), CAST(samples.value AS INTEGER), coalesce((SELECT printf("
+	"' before %.2f s', start_ns / 1e9) FROM window WHERE run_id = :run AND number = 1 AND cause"
+	" LIKE 'last %'), ''), span.value, coalesce((SELECT ', room for ' || value FROM fact WHERE"
+	" run_id = :run AND key = 'memsight.last_room'), '')) FROM fact AS span JOIN fact AS events"
+	" ON events.run_id = :run AND events.key = 'memsight.dropped_events' JOIN fact AS samples"
+	" ON samples.run_id = :run AND samples.key = 'memsight.dropped_samples' WHERE span.run_id ="
+	" :run AND span.key = 'memsight.last'";
 
 /*
  * Where the blocks lay; spilled ones stand apart, for they are not where the run wanted them. What
@@ -825,13 +793,14 @@ int report_summary_write(FILE *out, sqlite3 *db, const struct report_request *re
 	write_memory(out, db, request->run_id);
 	write_kinds(out, db, request->run_id);
 	write_samples(out, db, request->run_id);
-	write_touched(out, db, request->run_id);
+	/* What --source pages saw of the process with most resident memory. */
+	report_lines_write(out, db, report_touched_line_sql, request->run_id, "touched      ");
 	report_sampling_write(out, db, request->run_id);
 	report_sampling_foot(out, db, request->run_id);
 	write_owners(out, db, request->run_id, TRACE_ROLE_WINDOW);
 	write_owners(out, db, request->run_id, TRACE_ROLE_STALL);
-	write_windows(out, db, request->run_id);
-	write_dropped(out, db, request->run_id);
+	report_lines_write(out, db, windows_sql, request->run_id, "windows      ");
+	report_lines_write(out, db, dropped_sql, request->run_id, "dropped      ");
 	write_notes(out, db, request->run_id);
 	int r = report_objects_write(out, db, request);
 	if (r == 0)

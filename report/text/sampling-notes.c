@@ -6,6 +6,7 @@
 
 #include "common/cleanup.h"
 #include "common/human-number.h"
+#include "common/text.h"
 #include "store/query-value.h"
 #include "store/statement.h"
 
@@ -29,8 +30,7 @@ char *report_stop_text(sqlite3 *db, int64_t run_id)
 
 #define SHARED_SAMPLES "samples of user CPU time" /* in the notes of reports */
 
-/* Each row is a line; the first gets the heading, the others are set in under it. */
-static int write_lines(FILE *out, sqlite3 *db, int64_t run_id, const char *heading, const char *sql)
+int report_lines_write(FILE *out, sqlite3 *db, const char *sql, int64_t run_id, const char *begin)
 {
 	auto_statement sqlite3_stmt *stmt = report_sql_prepare(db, sql, run_id, -1);
 	int code = SQLITE_DONE;
@@ -38,8 +38,12 @@ static int write_lines(FILE *out, sqlite3 *db, int64_t run_id, const char *headi
 	if (!stmt)
 		return -EPROTO;
 	while ((code = statement_advance(stmt)) == SQLITE_ROW) {
-		fprintf(out, "%-*s%s\n", (int)strlen(heading), heading, statement_string(stmt, 0));
-		heading = *heading ? "             " : "";
+		auto_free char *line = strdup(statement_string(stmt, 0));
+
+		if (line)
+			fprintf(out, "%s%s\n", begin, text_hide_controls(line));
+		else
+			statement_keep(db, SQLITE_NOMEM);
 	}
 	return code == SQLITE_DONE ? 0 : -EPROTO;
 }
@@ -65,11 +69,12 @@ static int write_lines(FILE *out, sqlite3 *db, int64_t run_id, const char *headi
 /* The budget; a rate that could not be had; the kernel lowers it when interrupts take too long. */
 /* clang-format off */
 static const char sampling_sql[] =
-	"SELECT printf('budget %s: %s Hz at first, by %.1f us a sample; cost %.2g %% of the sampled"
+	"SELECT iif(row_number() OVER () = 1, 'sampling     ', '             ') || line FROM"
+	" (SELECT printf('budget %s: %s Hz at first, by %.1f us a sample; cost %.2g %% of the sampled"
 	" time, rate changed %d times', " FACT("memsight.budget") ", "
 	FACT("memsight.budget_rate_hz") ", " FACT("memsight.sample_cost_ns") " / 1e3, 100.0 * "
 	COUNTER("sampling cost") " / " COUNTER("sampled CPU time") ", "
-	COUNTER("changes of the rate") ") WHERE " FACT("memsight.budget") " IS NOT NULL"
+	COUNTER("changes of the rate") ") AS line WHERE " FACT("memsight.budget") " IS NOT NULL"
 	" UNION ALL SELECT 'at most ' || " FACT("memsight.rate_limit_hz")
 	" || ' samples a second: kernel.perf_event_max_sample_rate' WHERE "
 	FACT("memsight.rate_limit_hz") " IS NOT NULL"
@@ -77,12 +82,12 @@ static const char sampling_sql[] =
 	" start.value, end.value) FROM fact AS start JOIN fact AS end USING (run_id, key) WHERE"
 	" run_id = :run AND start.at_end = 0 AND end.at_end = 1 AND start.value <> end.value AND"
 	" key IN ('perf_event_max_sample_rate', 'perf_cpu_time_max_percent', 'perf_event_mlock_kb',"
-	" 'perf_event_paranoid')";
+	" 'perf_event_paranoid'))";
 /* clang-format on */
 
 int report_sampling_write(FILE *out, sqlite3 *db, int64_t run_id)
 {
-	return write_lines(out, db, run_id, "sampling     ", sampling_sql);
+	return report_lines_write(out, db, sampling_sql, run_id, "");
 }
 
 /* clang-format off */
@@ -113,7 +118,7 @@ static const char ledger_sql[] = "SELECT printf('%s: %,d samples read; ', name, 
 
 int report_ledger_write(FILE *out, sqlite3 *db, int64_t run_id)
 {
-	return write_lines(out, db, run_id, "", ledger_sql);
+	return report_lines_write(out, db, ledger_sql, run_id, "");
 }
 
 /* clang-format off */
@@ -145,9 +150,9 @@ static const char plain_sql[] =
 
 int report_sampling_foot(FILE *out, sqlite3 *db, int64_t run_id)
 {
-	int r = write_lines(out, db, run_id, "", foot_sql);
+	int r = report_lines_write(out, db, foot_sql, run_id, "");
 
-	return r < 0 ? r : write_lines(out, db, run_id, "", plain_sql);
+	return r < 0 ? r : report_lines_write(out, db, plain_sql, run_id, "");
 }
 
 #define BASE "CAST(" FACT("memsight.sample_bytes") " AS INTEGER)"
@@ -166,7 +171,7 @@ static const char picked_sql[] = "SELECT printf('numbers of blocks and bytes are
 
 int report_picked_foot(FILE *out, sqlite3 *db, int64_t run_id)
 {
-	return write_lines(out, db, run_id, "", picked_sql);
+	return report_lines_write(out, db, picked_sql, run_id, "");
 }
 
 /* "1,200 samples of user CPU time (clock)": what shares are of, as far as the note speaks of it. */

@@ -23,6 +23,9 @@ int report_sampling_foot(FILE *out, sqlite3 *db, int64_t run_id);
 /* Where blocks were picked (--sample-bytes): that numbers are estimates, of how many. Likewise. */
 int report_picked_foot(FILE *out, sqlite3 *db, int64_t run_id);
 
+/* Write the rows of a query, each a line behind begin. 0 or -EPROTO. */
+int report_lines_write(FILE *out, sqlite3 *db, const char *sql, int64_t run_id, const char *begin);
+
 /*
  * Write a note; what it calls "samples of user CPU time" gets their number, source, and what was
  * sampled (record --count).
