@@ -285,6 +285,21 @@ static bool is_loader(const struct image_file *file)
 	       (defines(file, &head, "_r_debug") || defines(file, &head, "_dl_debug_addr"));
 }
 
+/* Whether it is a 64-bit ELF file; what there is to read of it is read. */
+static bool open_file(struct image_file *file, program_read_fn read, int fd)
+{
+	Elf64_Ehdr head;
+
+	begin_file(file, read, fd);
+	if (!read_at(file, &head, sizeof(head), 0) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
+	    head.e_ident[EI_CLASS] != ELFCLASS64)
+		return false;
+	read_segments(file, &head);
+	if (!file->is_cut)
+		read_dynamic(file);
+	return true;
+}
+
 int program_file_why_not(program_read_fn read, int fd)
 {
 	struct image_file file;
@@ -318,15 +333,10 @@ bool program_file_is_musl(program_read_fn read, int fd)
 	static const char wanted[] = "/ld-musl";
 	struct image_file file;
 	char path[256];
-	Elf64_Ehdr head;
 	long n;
 
-	begin_file(&file, read, fd);
-	if (!read_at(&file, &head, sizeof(head), 0) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
-	    head.e_ident[EI_CLASS] != ELFCLASS64)
+	if (!open_file(&file, read, fd))
 		return false;
-	read_segments(&file, &head);
-	read_dynamic(&file);
 	if (!file.has_interpreter)
 		return is_loader_of_musl(&file);
 	n = read(fd, path, sizeof(path) - 1, file.interpreter_offset);
@@ -343,17 +353,9 @@ bool program_file_defines(program_read_fn read, int fd, const char *symbol)
 {
 	struct image_file file;
 	struct hash_head table;
-	Elf64_Ehdr head;
 
-	begin_file(&file, read, fd);
-	if (!read_at(&file, &head, sizeof(head), 0) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
-	    head.e_ident[EI_CLASS] != ELFCLASS64)
-		return false;
-	read_segments(&file, &head);
-	if (file.is_cut)
-		return false;
-	read_dynamic(&file);
-	return read_hash_head(&file, &table) && defines(&file, &table, symbol);
+	return open_file(&file, read, fd) && read_hash_head(&file, &table) &&
+	       defines(&file, &table, symbol);
 }
 
 static bool is_space(char c)

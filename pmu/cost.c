@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "pmu/event.h"
 #include "pmu/ring.h"
 
@@ -17,23 +18,15 @@
 #define LEAST_NS       500
 #define MOST_NS	       40000
 
-static uint64_t cpu_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static uint64_t work(uint64_t n)
 {
 	volatile uint64_t sum = 0;
-	uint64_t begin_ns = cpu_ns();
+	uint64_t begin_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 
 	for (uint64_t i = 0; i < n; i++)
 		sum += i;
 	(void)sum; /* clang counts += as no use */
-	return cpu_ns() - begin_ns;
+	return clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
 }
 
 static int compare(const void *left, const void *right)

@@ -4,10 +4,10 @@
 #include <linux/perf_event.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "perf/record.h"
 #include "pmu/event.h"
 #include "pmu/ring.h"
@@ -102,14 +102,6 @@ static int take(void *context, const void *records, size_t n_bytes, uint32_t n_s
 	return 0;
 }
 
-static uint64_t raw_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC_RAW, &now);
-	return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
-
 /* One try. false: the record was lost, as when other maps had filled the ring. */
 static bool pair_once(struct pmu_perf_clock *clock, uint64_t *ret_perf_ns, uint64_t *ret_before,
 		      uint64_t *ret_after)
@@ -117,10 +109,10 @@ static bool pair_once(struct pmu_perf_clock *clock, uint64_t *ret_perf_ns, uint6
 	void *page;
 
 	clock->last_ns = 0;
-	*ret_before = raw_ns();
+	*ret_before = clock_raw_ns();
 	page = mmap(clock->page, clock->page_bytes, PROT_READ,
 		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-	*ret_after = raw_ns();
+	*ret_after = clock_raw_ns();
 	if (page == MAP_FAILED)
 		return false;
 	pmu_ring_drain(&clock->ring, take, clock, &clock->losses);

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "pmu/cpus.h"
 #include "pmu/period-ladder.h"
 
@@ -152,14 +153,6 @@ int pmu_event_stream_enable(struct access_stream *base, bool on)
 	return pmu_event_set_enable(&stream->set, stream->rung, on);
 }
 
-static uint64_t raw_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC_RAW, &now);
-	return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
-
 int pmu_event_stream_turn(struct access_stream *base, size_t level, uint64_t random,
 			  struct pmu_turn *ret_turn)
 {
@@ -179,7 +172,7 @@ int pmu_event_stream_turn(struct access_stream *base, size_t level, uint64_t ran
 	if (r < 0)
 		return r;
 	*ret_turn = (struct pmu_turn){
-		.raw_ns = raw_ns(),
+		.raw_ns = clock_raw_ns(),
 		.mark = ladder->periods[rung],
 		.period = pmu_ladder_draw(ladder, rung, random / ladder->n_jitters),
 		.least = pmu_ladder_least(ladder, level),

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "runner/collector.h"
 #include "runner/host/host-facts.h"
 #include "runner/trace-records-write.h"
@@ -12,14 +13,6 @@
 static uint64_t timeval_ns(const struct timeval *time)
 {
 	return (uint64_t)time->tv_sec * NS_PER_SECOND + (uint64_t)time->tv_usec * 1000;
-}
-
-static uint64_t own_cpu_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-	return (uint64_t)now.tv_sec * NS_PER_SECOND + (uint64_t)now.tv_nsec;
 }
 
 static void store_exit(struct collector *collector, uint64_t ticks)
@@ -34,7 +27,7 @@ static void store_exit(struct collector *collector, uint64_t ticks)
 		.max_rss_bytes = (uint64_t)usage->ru_maxrss * 1024,
 		.minor_faults = (uint64_t)usage->ru_minflt,
 		.major_faults = (uint64_t)usage->ru_majflt,
-		.collector_cpu_ns = own_cpu_ns(),
+		.collector_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID),
 	};
 
 	trace_writer_add(collector->writer, &record);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "runner/agent/helper.h"
 #include "runner/trace-records-write.h"
 
@@ -28,17 +29,9 @@
 #define FIRST_COMMIT_NS	  (50 * NS_PER_MS)
 #define COMMIT_NS	  (TRACE_SEGMENT_NS / 4)
 
-static uint64_t monotonic_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * NS_PER_SECOND + (uint64_t)now.tv_nsec;
-}
-
 void collector_mark_begin(struct collector *collector)
 {
-	collector->command_begin_ns = monotonic_ns();
+	collector->command_begin_ns = clock_ns(CLOCK_MONOTONIC);
 }
 
 uint64_t collector_wall_ns(const struct collector *collector)
@@ -214,7 +207,7 @@ static void read_ahead(struct collector *collector)
 	do {
 		collector_round(collector);
 		n_chunks += collector->drain.n_round_chunks;
-		collector->now_ns = monotonic_ns();
+		collector->now_ns = clock_ns(CLOCK_MONOTONIC);
 	} while (collector->last.is_on && commit_what_is_due(collector) == 0 &&
 		 collector->drain.n_round_chunks >= collector->round_chunks &&
 		 n_chunks < collector->pool->n_shared);
@@ -231,7 +224,7 @@ static void end_command(struct collector *collector, int status)
 {
 	read_ahead(collector);
 	collector->command_has_ended = true;
-	collector->command_end_ns = monotonic_ns();
+	collector->command_end_ns = clock_ns(CLOCK_MONOTONIC);
 	tracker_gone(&collector->tracker, collector->command_pid, status,
 		     clock_ticks(collector->clock));
 }
@@ -491,7 +484,7 @@ static int wait_for_events(struct collector *collector)
 	int n = wait_epoll(collector->epoll_fd, events, 64,
 			   collector->interval_ns < most_ns ? collector->interval_ns : most_ns);
 
-	collector->now_ns = monotonic_ns();
+	collector->now_ns = clock_ns(CLOCK_MONOTONIC);
 	if (n < 0)
 		return errno == EINTR ? 0 : -errno;
 	for (int i = 0; i < n; i++)
@@ -532,7 +525,7 @@ int collector_run(struct collector *collector)
 	int64_t n_slots;
 	int err = 0;
 
-	collector->last_round_ns = monotonic_ns();
+	collector->last_round_ns = clock_ns(CLOCK_MONOTONIC);
 	collector->next_second_ns = collector->last_round_ns + NS_PER_SECOND;
 	collector->commit_interval_ns = FIRST_COMMIT_NS;
 	collector->next_commit_ns = collector->last_round_ns + FIRST_COMMIT_NS;

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/collect-words.h"
 #include "common/io.h"
 #include "runner/agent/inject.h"
@@ -93,16 +94,14 @@ static int store_run(struct trace_writer *writer, const struct run_options *opti
 	char directory[PATH_MAX] = "";
 	size_t n_bytes = 0;
 	auto_free char *command = join_command(options->command, &n_bytes);
-	struct timespec now;
 
 	if (!command)
 		return -ENOMEM;
 	if (!getcwd(directory, sizeof(directory)))
 		directory[0] = '\0';
-	clock_gettime(CLOCK_REALTIME, &now);
 	struct trace_run record = {
 		.head.type = TRACE_RECORD_RUN,
-		.start_unix_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec,
+		.start_unix_ns = clock_ns(CLOCK_REALTIME),
 		.repetition = options->repetition ? options->repetition : 1,
 	};
 	return trace_writer_add(writer, &record, trace_text(program), trace_text(mode),

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "runner/host/plugins.h"
 #include "runner/run-command.h"
 #include "runner/run-internal.h"
@@ -183,7 +184,6 @@ static void summarize(struct run *run)
 static void collect(struct run *run)
 {
 	struct collector *collector = &run->collector;
-	struct timespec cpu;
 	int err, end_err;
 
 	err = collector_run(collector);
@@ -196,9 +196,7 @@ static void collect(struct run *run)
 	}
 	end_err = collector_end(collector);
 	summarize(run);
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
-	run->summary->collector_cpu_ns =
-		(uint64_t)cpu.tv_sec * NS_PER_SECOND + (uint64_t)cpu.tv_nsec;
+	run->summary->collector_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 	if (err < 0 || end_err < 0)
 		run_fail(run, err < 0 ? err : end_err, "the trace ends early");
 	else if (collector->stopped_ticks)

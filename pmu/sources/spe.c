@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "perf/record.h"
 #include "pmu/catalogue/sysfs.h"
 #include "pmu/hardware-event.h"
@@ -320,14 +320,6 @@ static ssize_t read_records(struct access_stream *base, pmu_sink sink, void *con
 	return sum;
 }
 
-static uint64_t raw_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC_RAW, &now);
-	return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
-
 /* What lies up to the end of the area, in one piece; what goes on at its beginning comes next. */
 static ssize_t give_piece(struct area *area, struct perf_event_mmap_page *page, uint32_t cpu,
 			  pmu_aux_sink sink, void *context)
@@ -335,7 +327,7 @@ static ssize_t give_piece(struct area *area, struct perf_event_mmap_page *page, 
 	uint64_t at = area->tail & (area->n_bytes - 1);
 	uint64_t n = area->told - area->tail;
 	struct trace_aux aux = {
-		.raw_ns = raw_ns(), .offset = area->tail, .flags = area->flags, .cpu = cpu
+		.raw_ns = clock_raw_ns(), .offset = area->tail, .flags = area->flags, .cpu = cpu
 	};
 	int r;
 

@@ -168,13 +168,12 @@ static int name_process(sqlite3 *db, struct heat *heat)
 	const struct picture_request *shown = &heat->picture->request;
 	auto_free char *exe =
 		report_sql_text(db, "SELECT exe FROM process WHERE id = :run", shown->process_id);
-	const char *slash = exe ? strrchr(exe, '/') : NULL;
 
 	heat->pid =
 		report_sql_number(db, "SELECT pid FROM process WHERE id = :run", shown->process_id);
 	heat->n_processes = report_sql_number(
 		db, "SELECT count(*) FROM process WHERE run_id = :run", shown->run_id);
-	snprintf(heat->program, sizeof(heat->program), "%.47s", slash ? slash + 1 : exe ? exe : "");
+	snprintf(heat->program, sizeof(heat->program), "%.47s", exe ? text_base_name(exe) : "");
 	return 0;
 }
 

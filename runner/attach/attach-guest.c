@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/clock.h"
 #include "runner/attach/attach-internal.h"
 #include "schemas/ring.h"
 
@@ -24,14 +25,14 @@ int entry_fail(struct entry *entry, int error, const char *format, ...)
 int entry_call(struct entry *entry, uintptr_t function, const uint64_t arguments[6],
 	       uint64_t *ret_result)
 {
-	uint64_t until_ns = remote_now_ns() + STEP_NS;
+	uint64_t until_ns = clock_ns(CLOCK_MONOTONIC) + STEP_NS;
 	int r = remote_call_begin(&entry->loan, function, arguments);
 
 	if (r < 0)
 		return r;
-	while ((r = remote_call_end(&entry->loan, remote_now_ns() + STUCK_NS, ret_result)) ==
-		       -ETIMEDOUT &&
-	       remote_now_ns() < until_ns)
+	while ((r = remote_call_end(&entry->loan, clock_ns(CLOCK_MONOTONIC) + STUCK_NS,
+				    ret_result)) == -ETIMEDOUT &&
+	       clock_ns(CLOCK_MONOTONIC) < until_ns)
 		if (remote_call_waits(&entry->loan))
 			crowd_release(&entry->crowd);
 	if (r == -ETIMEDOUT) {

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/io.h"
 #include "runner/attach/attach-internal.h"
 #include "runner/attach/contents.h"
@@ -466,7 +467,7 @@ static int end(struct entry *entry)
 	entry->outcome->n_slots = request.n_slots;
 	/* From here on what fails is tried again: the library still knows the pages. */
 	if (r == 0 && were_standing && entry->crowd.n == 0)
-		r = stop_all(entry, remote_now_ns() + entry->order->timeout_ns);
+		r = stop_all(entry, clock_ns(CLOCK_MONOTONIC) + entry->order->timeout_ns);
 	if (r < 0)
 		return r;
 	request.step = ATTACH_END;
@@ -656,7 +657,7 @@ static int settle_guest(struct entry *entry)
 		return borrow(entry);
 	remote_release(&entry->guest);
 	filters_finish(&entry->filters);
-	return take_guest(entry, remote_now_ns() + entry->order->timeout_ns);
+	return take_guest(entry, clock_ns(CLOCK_MONOTONIC) + entry->order->timeout_ns);
 }
 
 /* Our library is among the loaded files now: safety must know where it is. */
@@ -679,7 +680,7 @@ static void let_go(struct entry *entry)
 	uint64_t began_ns = entry->crowd.stopped_ns;
 
 	crowd_release(&entry->crowd);
-	entry->outcome->stood_ns = remote_now_ns() - began_ns;
+	entry->outcome->stood_ns = clock_ns(CLOCK_MONOTONIC) - began_ns;
 	if (!entry->are_used)
 		entry_unmap_pages(entry);
 	give_back(entry);
@@ -688,7 +689,7 @@ static void let_go(struct entry *entry)
 
 static int go_in(struct entry *entry)
 {
-	uint64_t deadline_ns = remote_now_ns() + entry->order->timeout_ns;
+	uint64_t deadline_ns = clock_ns(CLOCK_MONOTONIC) + entry->order->timeout_ns;
 	int r = find_guest(entry, deadline_ns);
 
 	if (r == 0)
@@ -706,7 +707,7 @@ static int go_in(struct entry *entry)
 	if (r == 0)
 		r = settle_guest(entry);
 	if (r == 0)
-		r = stop_all(entry, remote_now_ns() + entry->order->timeout_ns);
+		r = stop_all(entry, clock_ns(CLOCK_MONOTONIC) + entry->order->timeout_ns);
 	if (r < 0) {
 		/* Nothing is hooked: no other thread can have met us. */
 		struct attach_outcome why = *entry->outcome;
@@ -730,7 +731,7 @@ static int go_in(struct entry *entry)
 
 static int go_out(struct entry *entry)
 {
-	uint64_t deadline_ns = remote_now_ns() + entry->order->timeout_ns;
+	uint64_t deadline_ns = clock_ns(CLOCK_MONOTONIC) + entry->order->timeout_ns;
 	int r = find_guest(entry, deadline_ns);
 
 	if (r == 0 && (r = find_function(entry)) < 0)
@@ -742,7 +743,7 @@ static int go_out(struct entry *entry)
 	if (r == 0)
 		r = settle_guest(entry);
 	if (r == 0)
-		r = stop_all(entry, remote_now_ns() + entry->order->timeout_ns);
+		r = stop_all(entry, clock_ns(CLOCK_MONOTONIC) + entry->order->timeout_ns);
 	if (r < 0)
 		return r;
 	if (entry->order->wants_contents)

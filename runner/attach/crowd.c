@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "common/array.h"
+#include "common/clock.h"
 #include "runner/attach/waits.h"
 #include "runner/processes/image-proc.h"
 
@@ -130,7 +131,7 @@ static int stand_all(struct crowd *crowd, const struct remote_thread *kept, uint
 		if (r < 0)
 			return r;
 		if (!crowd->stopped_ns)
-			crowd->stopped_ns = remote_now_ns();
+			crowd->stopped_ns = clock_ns(CLOCK_MONOTONIC);
 		interrupt_new(crowd, gathering.n_before);
 		r = wait_all(crowd, deadline_ns);
 		if (r < 0 || are_all(crowd, kept))
@@ -194,7 +195,7 @@ static void call_back(struct crowd *crowd, struct way_back back, uint64_t until_
 {
 	uint64_t enough_ns = back.n_free ? back.n * STEP_NS : TRAPPED_NS;
 
-	while (count_running(crowd) > 0 && remote_now_ns() < until_ns &&
+	while (count_running(crowd) > 0 && clock_ns(CLOCK_MONOTONIC) < until_ns &&
 	       spent_ns(crowd->pid) - back.spent_ns < enough_ns)
 		wait_for(STEP_NS);
 	for (size_t i = 0; i < crowd->n; i++)
@@ -224,12 +225,12 @@ int crowd_stop(struct crowd *crowd, pid_t pid, struct safety *safety,
 		back = send_back(crowd, safety);
 		if (back.n == 0)
 			break;
-		if (remote_now_ns() > deadline_ns) {
+		if (clock_ns(CLOCK_MONOTONIC) > deadline_ns) {
 			r = -ETIMEDOUT;
 			break;
 		}
 		call_back(crowd, back, crowd->stopped_ns + most_ns);
-		if (remote_now_ns() < crowd->stopped_ns + most_ns)
+		if (clock_ns(CLOCK_MONOTONIC) < crowd->stopped_ns + most_ns)
 			continue;
 		most_ns *= 2;
 		crowd_release(crowd);
@@ -273,7 +274,8 @@ static int try_guest(void *user, pid_t tid)
 		return has_ended(tid, r) ? 0 : r;
 	}
 	waits_note(&thread);
-	if (remote_interrupt(&thread) < 0 || remote_wait(&thread, remote_now_ns() + STAND_NS) < 0) {
+	if (remote_interrupt(&thread) < 0 ||
+	    remote_wait(&thread, clock_ns(CLOCK_MONOTONIC) + STAND_NS) < 0) {
 		search->crowd->culprit = tid;
 		remote_release(&thread);
 		return 0;
@@ -304,7 +306,7 @@ int crowd_find_guest(struct crowd *crowd, pid_t pid, struct safety *safety, uint
 		r = image_each_thread(pid, try_guest, &search);
 		if (search.is_found)
 			return 0;
-		if (r == 0 && search.takes_any && remote_now_ns() > deadline_ns)
+		if (r == 0 && search.takes_any && clock_ns(CLOCK_MONOTONIC) > deadline_ns)
 			r = -ETIMEDOUT;
 		if (r == 0 && search.takes_any)
 			wait_for(BREATH_NS);

@@ -11,6 +11,7 @@
 #include "common/array.h"
 #include "common/cleanup.h"
 #include "common/io.h"
+#include "common/text.h"
 #include "runner/processes/image-proc.h"
 
 #define MAX_MAPS_BYTES (256u << 20)
@@ -66,7 +67,7 @@ int heap_memory_add_map(struct heap_memory *memory, char *line)
 	if (!image_parse_map(line, &map))
 		return 0;
 
-	const char *file = strrchr(map.path, '/') ? strrchr(map.path, '/') + 1 : map.path;
+	const char *file = text_base_name(map.path);
 	if (is_libc(file))
 		memory->has_libc = true;
 	note_allocator(memory, file);

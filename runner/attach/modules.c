@@ -7,6 +7,7 @@
 
 #include "common/array.h"
 #include "common/cleanup.h"
+#include "common/text.h"
 #include "runner/attach/remote.h"
 #include "runner/processes/image-proc.h"
 
@@ -111,16 +112,9 @@ static void read_module(pid_t pid, struct remote_module *module)
 			read_dynamic(pid, module, &headers[i]);
 }
 
-static const char *name_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 static bool is_named(const struct remote_module *module, const char *name)
 {
-	return strncmp(name_of(module->path), name, strlen(name)) == 0;
+	return strncmp(text_base_name(module->path), name, strlen(name)) == 0;
 }
 
 int remote_modules_read(pid_t pid, struct remote_modules *ret_modules)

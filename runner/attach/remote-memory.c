@@ -2,17 +2,8 @@
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
-#include <time.h>
 
 #include "runner/attach/remote.h"
-
-uint64_t remote_now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 int remote_read(pid_t pid, uintptr_t from, void *to, size_t n_bytes)
 {

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "runner/attach/waits.h"
 
 /* What is waited for comes; on a machine with far more work than CPUs, it comes late. */
@@ -49,7 +50,7 @@ static int wait_status(struct remote_thread *thread, uint64_t deadline_ns, int *
 	pid_t r;
 
 	while ((r = waitpid(thread->tid, ret_status, __WALL | WNOHANG)) == 0) {
-		if (remote_now_ns() > deadline_ns)
+		if (clock_ns(CLOCK_MONOTONIC) > deadline_ns)
 			return -ETIMEDOUT;
 		nanosleep(&pause, NULL);
 	}
@@ -167,7 +168,7 @@ static bool is_at_target(const struct remote_thread *thread, int status)
  */
 static int settle(struct remote_thread *thread)
 {
-	uint64_t deadline_ns = remote_now_ns() + SURE_NS;
+	uint64_t deadline_ns = clock_ns(CLOCK_MONOTONIC) + SURE_NS;
 	int status, r = remote_interrupt(thread);
 
 	do {
@@ -230,7 +231,7 @@ void remote_release(struct remote_thread *thread)
 {
 	if (thread->is_seized && !thread->is_standing && !thread->is_gone &&
 	    remote_interrupt(thread) == 0)
-		remote_wait(thread, remote_now_ns() + SURE_NS);
+		remote_wait(thread, clock_ns(CLOCK_MONOTONIC) + SURE_NS);
 	if (thread->is_seized && thread->is_standing) {
 		put_mended(thread);
 		ptrace(PTRACE_DETACH, thread->tid, NULL, NULL);
@@ -478,7 +479,7 @@ bool remote_call_waits(const struct remote_loan *loan)
 int remote_call_break(struct remote_loan *loan)
 {
 	struct remote_thread *thread = loan->thread;
-	uint64_t deadline_ns = remote_now_ns() + SURE_NS;
+	uint64_t deadline_ns = clock_ns(CLOCK_MONOTONIC) + SURE_NS;
 	int status, r = remote_interrupt(thread);
 
 	if (r == 0)
@@ -494,7 +495,7 @@ static int call_soon(struct remote_loan *loan, uintptr_t function, const uint64_
 {
 	int r = remote_call_begin(loan, function, arguments);
 
-	return r < 0 ? r : remote_call_end(loan, remote_now_ns() + SURE_NS, ret_result);
+	return r < 0 ? r : remote_call_end(loan, clock_ns(CLOCK_MONOTONIC) + SURE_NS, ret_result);
 }
 
 /* ---- The loan ---- */

@@ -66,9 +66,6 @@ struct remote_loan {
 	uint8_t state[REMOTE_STATE_BYTES];
 };
 
-/* A time on CLOCK_MONOTONIC, now. */
-uint64_t remote_now_ns(void);
-
 /* Become the tracer; the thread runs on. -EPERM: not ours, or traced; -ESRCH: it is gone. */
 int remote_seize(pid_t tid, struct remote_thread *ret_thread);
 

@@ -16,6 +16,7 @@
 #include "common/array.h"
 #include "common/cleanup.h"
 #include "common/io.h"
+#include "common/text.h"
 #include "runner/attach/attach.h"
 #include "runner/attach/attacher.h"
 #include "runner/processes/image-proc.h"
@@ -293,8 +294,7 @@ struct facts {
 static void look_at_map(void *user, const struct image_map *map)
 {
 	struct facts *facts = user;
-	const char *slash = strrchr(map->path, '/');
-	const char *name = slash ? slash + 1 : map->path;
+	const char *name = text_base_name(map->path);
 
 	facts->has_map = true;
 	facts->has_musl |= strncmp(name, "ld-musl", 7) == 0 || strcmp(name, "libc.so") == 0;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/io.h"
 
 #define MAX_WAIT_S 1000000000
@@ -140,13 +141,14 @@ void waits_note(struct remote_thread *thread)
 	last_ns = ran_last(thread->tid);
 	now_ns = last_ns ? clock_of(last_cpu(thread->tid)) : 0;
 	if (now_ns > last_ns)
-		thread->waits_since_ns = remote_now_ns() - (now_ns - last_ns);
+		thread->waits_since_ns = clock_ns(CLOCK_MONOTONIC) - (now_ns - last_ns);
 }
 
 /* What is left of so many ns; all, where it is not known when that began. */
 static uint64_t left_of(const struct remote_thread *thread, uint64_t ns)
 {
-	uint64_t passed_ns = thread->waits_since_ns ? remote_now_ns() - thread->waits_since_ns : 0;
+	uint64_t passed_ns =
+		thread->waits_since_ns ? clock_ns(CLOCK_MONOTONIC) - thread->waits_since_ns : 0;
 
 	return passed_ns < ns ? ns - passed_ns : 0;
 }

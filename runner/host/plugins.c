@@ -20,6 +20,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/parse.h"
+#include "common/text.h"
 #include "include/memsight-plugin.h"
 
 #define REGISTER     "memsight_register_"
@@ -146,11 +147,10 @@ static void take_function(void *user, const char *name)
 
 static int add_plugins(struct plugins *plugins, int fd, const char *path)
 {
-	const char *base = strrchr(path, '/');
+	const char *base = text_base_name(path);
 	char wanted[PLUGIN_TEXT_BYTES];
 	struct names names = { .plugins = plugins };
 
-	base = base ? base + 1 : path;
 	base += strncmp(base, "lib", 3) == 0 ? 3 : 0;
 	snprintf(wanted, sizeof(wanted), REGISTER "%.*s", (int)strcspn(base, "."), base);
 	names.nearest.word = wanted;

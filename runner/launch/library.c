@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/text.h"
 #include "schemas/recording.h"
 
 /* From most to least specific; a '/' in front is absolute, else it is relative to the binary. */
@@ -69,10 +70,8 @@ int library_find(const char *given, char *ret_path, size_t ret_bytes)
 /* What lies beside it in the folder must be found by its name. */
 static const char *link_name(const char *path)
 {
-	const char *slash = strrchr(path, '/');
-
-	return slash && strcmp(slash + 1, RECORDING_HEAP_LIBRARY) == 0 ? RECORDING_HEAP_LIBRARY
-								       : RECORDING_LIBRARY;
+	return strcmp(text_base_name(path), RECORDING_HEAP_LIBRARY) == 0 ? RECORDING_HEAP_LIBRARY
+									 : RECORDING_LIBRARY;
 }
 
 int library_preload_name(const char *path, const char *folder, char *ret_path, size_t ret_bytes)

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "common/text.h"
 #include "runner/processes/image-proc.h"
 #include "runner/processes/tracker.h"
 #include "runner/run.h"
@@ -52,9 +53,7 @@ static void take_fork(struct tracker *tracker, const struct pmu_task *task, uint
  */
 static bool is_called(const struct image *image, const char *path)
 {
-	const char *slash = strrchr(path, '/');
-
-	return strncmp(slash ? slash + 1 : path, image->comm, sizeof(image->comm) - 1) == 0;
+	return strncmp(text_base_name(path), image->comm, sizeof(image->comm) - 1) == 0;
 }
 
 /*

@@ -13,19 +13,12 @@
 
 #include "common/cleanup.h"
 #include "common/clock.h"
+#include "common/text.h"
 #include "runner/processes/image-proc.h"
 #include "runner/trace-records-write.h"
 
 /* A hello comes within milliseconds of the start of its image; loaders can be slow before. */
 #define HELLO_PATIENCE_NS UINT64_C(1000000000)
-
-static uint64_t monotonic_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static void watch(struct tracker *tracker, struct image *image)
 {
@@ -51,7 +44,8 @@ static struct image *add_image(struct tracker *tracker, pid_t pid, enum ring_bir
 		return NULL;
 	image->birth = birth;
 	image->start_ticks = ticks;
-	image->decide_after_ns = monotonic_ns() + (tracker->no_alloc ? 0 : HELLO_PATIENCE_NS);
+	image->decide_after_ns =
+		clock_ns(CLOCK_MONOTONIC) + (tracker->no_alloc ? 0 : HELLO_PATIENCE_NS);
 	return image;
 }
 
@@ -155,8 +149,6 @@ static int why_not_traced(const struct tracker *tracker, const struct image *ima
 /* A person thinks of processes: each counts once, as what it was at its end. */
 void tracker_count(struct tracker *tracker, const struct image *image)
 {
-	const char *slash = strrchr(image->exe, '/');
-
 	tracker->n_processes++;
 	if (image->is_traced) {
 		tracker->n_traced++;
@@ -164,7 +156,7 @@ void tracker_count(struct tracker *tracker, const struct image *image)
 	}
 	tracker->n_why_not[image->why_not]++;
 	snprintf(tracker->why_not_example[image->why_not], sizeof(tracker->why_not_example[0]),
-		 "%.63s", slash ? slash + 1 : image->exe);
+		 "%.63s", text_base_name(image->exe));
 }
 
 static void store_image_rank(struct tracker *tracker, struct image *image)
@@ -430,7 +422,8 @@ int tracker_add_command(struct tracker *tracker, pid_t pid, const char *path)
 		return -ENOMEM;
 	image->is_wanted = true;
 	image->awaits_exec_record = true;
-	image->decide_after_ns = monotonic_ns() + HELLO_PATIENCE_NS; /* it is let go first */
+	image->decide_after_ns =
+		clock_ns(CLOCK_MONOTONIC) + HELLO_PATIENCE_NS; /* it is let go first */
 	snprintf(image->exe, sizeof(image->exe), "%s", path);
 	image->is_exe_guessed = true; /* a script is run by another program */
 	if (tracker->command_id == 0) {
@@ -491,7 +484,7 @@ void tracker_look_at_new(struct tracker *tracker)
 
 void tracker_settle(struct tracker *tracker, uint64_t now_ticks)
 {
-	uint64_t now_ns = monotonic_ns();
+	uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
 	struct image *next;
 
 	for (struct image *image = tracker->images.first; image; image = next) {

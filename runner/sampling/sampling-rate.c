@@ -5,6 +5,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "pmu/cost.h"
 
 #define NS_PER_SECOND	   UINT64_C(1000000000)
@@ -91,23 +92,15 @@ void samples_rate_choose(struct samples_rate *rate, const struct access_source *
 		rate->freq_hz = limit_hz;
 }
 
-static uint64_t thread_cpu_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-	return (uint64_t)now.tv_sec * NS_PER_SECOND + (uint64_t)now.tv_nsec;
-}
-
 uint64_t samples_rate_begin(const struct samples_rate *rate)
 {
-	return rate->budget_ppm ? thread_cpu_ns() : 0;
+	return rate->budget_ppm ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
 }
 
 void samples_rate_spent(struct samples_rate *rate, uint64_t begin_ns)
 {
 	if (rate->budget_ppm)
-		rate->cpu_ns += thread_cpu_ns() - begin_ns;
+		rate->cpu_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
 }
 
 /* What sampling cost since the last look, beside what the samples stand for. */
@@ -134,19 +127,11 @@ static void adapt(struct samples_rate *rate, const struct access_stream *stream,
 	rate->level = level;
 }
 
-static uint64_t monotonic_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * NS_PER_SECOND + (uint64_t)now.tv_nsec;
-}
-
 static int turn(struct samples_rate *rate, struct access_stream *stream, struct pmu_turn *ret_turn)
 {
-	uint64_t begin_ns = monotonic_ns();
+	uint64_t begin_ns = clock_ns(CLOCK_MONOTONIC);
 	int r = pmu_stream_turn(stream, rate->level, next_random(rate), ret_turn);
-	uint64_t took_ns = monotonic_ns() - begin_ns;
+	uint64_t took_ns = clock_ns(CLOCK_MONOTONIC) - begin_ns;
 	uint64_t least_ns = pmu_stream_period(stream) * TURN_PERIODS;
 
 	if (least_ns < MIN_TURN_NS)

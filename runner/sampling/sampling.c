@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "common/array.h"
+#include "common/clock.h"
 #include "runner/sampling/decode-live.h"
 #include "runner/watch/watch.h"
 
@@ -392,10 +393,8 @@ static int look_at_rate(struct samples *samples)
 {
 	struct samples_rate_now now = { .n_births = samples->n_births };
 	struct pmu_turn turn;
-	struct timespec time;
 
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	now.now_ns = (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+	now.now_ns = clock_ns(CLOCK_MONOTONIC);
 	for (size_t i = 0; i < samples->n_streams && !samples->is_muted; i++) {
 		struct samples_stream *stream = &samples->streams[i];
 

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "common/parse.h"
+#include "common/text.h"
 #include "runner/processes/image-proc.h"
 #include "runner/watch/symbol.h"
 #include "schemas/recording.h"
@@ -25,8 +26,7 @@ struct search {
 /* libfoo, libfoo.so and libfoo.so.1 are the same; or it is all of the path. */
 static bool is_module(const struct search *search, const char *path)
 {
-	const char *slash = strrchr(path, '/');
-	const char *name = slash ? slash + 1 : path;
+	const char *name = text_base_name(path);
 
 	if (strncmp(path, search->module, search->n_module) == 0 && !path[search->n_module])
 		return true;

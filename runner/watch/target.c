@@ -101,8 +101,7 @@ int watch_target_parse(const char *text, struct watch_target *ret_target, char *
 
 bool watch_target_takes(const struct watch_target *target, const char *path)
 {
-	const char *slash = strrchr(path, '/');
-	const char *name = slash ? slash + 1 : path;
+	const char *name = text_base_name(path);
 	size_t n = strlen(target->library);
 
 	if (target->has_address)
