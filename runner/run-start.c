@@ -135,58 +135,46 @@ static int store_environment(struct fact_writer *to)
 	return err;
 }
 
-static int store_number(struct fact_writer *to, const char *key, uint64_t value)
-{
-	char digits[24];
-
-	snprintf(digits, sizeof(digits), "%" PRIu64, value);
-	return write_fact(to, key, digits);
-}
-
-/* What is recorded of allocations, and what becomes of it. */
-static int store_allocations(struct fact_writer *to, const struct run_options *options)
-{
-	char events[COLLECT_TEXT_BYTES];
-	int err;
-
-	collect_format(options->events ? options->events : RING_EVENTS_ALL, events);
-	err = write_fact(to, "memsight.events", events);
-
-	if (err == 0)
-		err = store_number(to, "memsight.min_bytes", options->min_bytes);
-	if (err == 0)
-		err = store_number(to, "memsight.sample_bytes", options->sample_bytes);
-	if (err == 0)
-		err = write_fact(to, "memsight.sink", options->null_sink ? "null" : "trace");
-	if (err == 0)
-		err = write_fact(to, "memsight.api", options->api_marks ? "marks" : "obey");
-	return err;
-}
-
+/* What is recorded, and what becomes of it. */
 static int store_options(struct fact_writer *to, const struct run_options *options)
 {
 	static const char *const stacks[] = {
 		[RING_STACKS_NONE] = "none", [RING_STACKS_FP] = "fp", [RING_STACKS_DWARF] = "dwarf"
 	};
-	int err = write_fact(to, "memsight.version", MEMSIGHT_VERSION);
+	char events[COLLECT_TEXT_BYTES];
+	const struct run_fact texts[] = {
+		{ "version", MEMSIGHT_VERSION },
+		{ "stacks", stacks[options->stacks] },
+		{ "alloc", options->no_alloc ? "no" : "yes" },
+		{ "follow", options->no_follow ? "no" : "yes" },
+		{ "private", options->private_samples ? "yes" : "no" },
+		{ "natural", options->is_natural ? "yes" : "no" },
+		{ "events", events },
+		{ "sink", options->null_sink ? "null" : "trace" },
+		{ "api", options->api_marks ? "marks" : "obey" },
+	};
+	const struct {
+		const char *key;
+		uint64_t value;
+	} numbers[] = {
+		{ "min_bytes", options->min_bytes },
+		{ "sample_bytes", options->sample_bytes },
+		{ "buffer_bytes", options->buffer_bytes },
+		{ "stack_depth", options->max_frames ? options->max_frames : RING_MAX_FRAMES },
+	};
+	char key[64], digits[24];
+	int err = 0;
 
-	if (err == 0)
-		err = write_fact(to, "memsight.stacks", stacks[options->stacks]);
-	if (err == 0)
-		err = write_fact(to, "memsight.alloc", options->no_alloc ? "no" : "yes");
-	if (err == 0)
-		err = write_fact(to, "memsight.follow", options->no_follow ? "no" : "yes");
-	if (err == 0)
-		err = write_fact(to, "memsight.private", options->private_samples ? "yes" : "no");
-	if (err == 0)
-		err = write_fact(to, "memsight.natural", options->is_natural ? "yes" : "no");
-	if (err == 0)
-		err = store_allocations(to, options);
-	if (err == 0)
-		err = store_number(to, "memsight.buffer_bytes", options->buffer_bytes);
-	if (err == 0)
-		err = store_number(to, "memsight.stack_depth",
-				   options->max_frames ? options->max_frames : RING_MAX_FRAMES);
+	collect_format(options->events ? options->events : RING_EVENTS_ALL, events);
+	for (size_t i = 0; err == 0 && i < sizeof(texts) / sizeof(texts[0]); i++) {
+		snprintf(key, sizeof(key), "memsight.%s", texts[i].key);
+		err = write_fact(to, key, texts[i].value);
+	}
+	for (size_t i = 0; err == 0 && i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		snprintf(key, sizeof(key), "memsight.%s", numbers[i].key);
+		snprintf(digits, sizeof(digits), "%" PRIu64, numbers[i].value);
+		err = write_fact(to, key, digits);
+	}
 	return err;
 }
 

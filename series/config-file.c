@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <ini.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,10 +30,12 @@ struct series_reading {
 
 #define MAX_REPETITIONS 1000000u
 
-/* A key of a section: how its value is taken. Returns 0 or a negative errno. */
+/* A key of a section: how its value is taken, and into which field of the section's struct. */
 struct key_row {
 	const char *name;
-	int (*take)(struct series_reading *reading, const char *value);
+	enum { KEY_TEXT, KEY_TIME, KEY_ENVIRONMENT, KEY_OTHER } kind;
+	size_t field;
+	int (*take)(struct series_reading *reading, const char *value); /* KEY_OTHER: 0 or errno */
 };
 
 /* Say what is wrong, of the key at hand or of its section. Returns -EINVAL. */
@@ -97,16 +100,6 @@ static int take_environment(struct series_reading *reading, const char *value,
 
 /* ---- [series] ---- */
 
-static int series_name(struct series_reading *reading, const char *value)
-{
-	return take_text(&reading->series->name, value);
-}
-
-static int series_output(struct series_reading *reading, const char *value)
-{
-	return take_text(&reading->series->output, value);
-}
-
 static int series_repetitions(struct series_reading *reading, const char *value)
 {
 	uint64_t number = 0;
@@ -151,32 +144,17 @@ static int series_order(struct series_reading *reading, const char *value)
 		reading, "order: '%s' is none of blocks, sequential, shuffle-within-mode", value);
 }
 
-static int series_timeout(struct series_reading *reading, const char *value)
-{
-	return take_duration(reading, value, &reading->series->timeout_ns);
-}
-
-static int series_cool_down(struct series_reading *reading, const char *value)
-{
-	return take_duration(reading, value, &reading->series->cool_down_ns);
-}
-
-static int series_environment(struct series_reading *reading, const char *value)
-{
-	return take_environment(reading, value, &reading->series->environment);
-}
-
 static const struct key_row series_keys[] = {
-	{ "name", series_name },
-	{ "output", series_output },
-	{ "repetitions", series_repetitions },
-	{ "warm-ups", series_warm_ups },
-	{ "seed", series_seed },
-	{ "order", series_order },
-	{ "timeout", series_timeout },
-	{ "cool-down", series_cool_down },
-	{ "environment", series_environment },
-	{ NULL, NULL },
+	{ "name", KEY_TEXT, offsetof(struct series, name) },
+	{ "output", KEY_TEXT, offsetof(struct series, output) },
+	{ "repetitions", KEY_OTHER, .take = series_repetitions },
+	{ "warm-ups", KEY_OTHER, .take = series_warm_ups },
+	{ "seed", KEY_OTHER, .take = series_seed },
+	{ "order", KEY_OTHER, .take = series_order },
+	{ "timeout", KEY_TIME, offsetof(struct series, timeout_ns) },
+	{ "cool-down", KEY_TIME, offsetof(struct series, cool_down_ns) },
+	{ "environment", KEY_ENVIRONMENT, offsetof(struct series, environment) },
+	{ .name = NULL },
 };
 
 /* ---- [workload NAME] ---- */
@@ -192,26 +170,6 @@ static int workload_command(struct series_reading *reading, const char *value)
 	return err < 0 ? err : series_texts_add(&reading->workload->commands, value);
 }
 
-static int workload_directory(struct series_reading *reading, const char *value)
-{
-	return take_text(&reading->workload->directory, value);
-}
-
-static int workload_environment(struct series_reading *reading, const char *value)
-{
-	return take_environment(reading, value, &reading->workload->environment);
-}
-
-static int workload_input(struct series_reading *reading, const char *value)
-{
-	return take_text(&reading->workload->input, value);
-}
-
-static int workload_check(struct series_reading *reading, const char *value)
-{
-	return take_text(&reading->workload->check, value);
-}
-
 static int workload_status(struct series_reading *reading, const char *value)
 {
 	uint64_t number = 0;
@@ -222,13 +180,13 @@ static int workload_status(struct series_reading *reading, const char *value)
 }
 
 static const struct key_row workload_keys[] = {
-	{ "command", workload_command },
-	{ "directory", workload_directory },
-	{ "environment", workload_environment },
-	{ "stdin", workload_input },
-	{ "check", workload_check },
-	{ "expected-status", workload_status },
-	{ NULL, NULL },
+	{ "command", KEY_OTHER, .take = workload_command },
+	{ "directory", KEY_TEXT, offsetof(struct series_workload, directory) },
+	{ "environment", KEY_ENVIRONMENT, offsetof(struct series_workload, environment) },
+	{ "stdin", KEY_TEXT, offsetof(struct series_workload, input) },
+	{ "check", KEY_TEXT, offsetof(struct series_workload, check) },
+	{ "expected-status", KEY_OTHER, .take = workload_status },
+	{ .name = NULL },
 };
 
 /* ---- [mode NAME] ---- */
@@ -239,11 +197,6 @@ static int mode_dry(struct series_reading *reading, const char *value)
 		return series_complain(reading, "dry: '%s' is neither yes nor no", value);
 	reading->mode->is_dry = strcmp(value, "yes") == 0;
 	return 0;
-}
-
-static int mode_environment(struct series_reading *reading, const char *value)
-{
-	return take_environment(reading, value, &reading->mode->environment);
 }
 
 static int take_option(struct series_reading *reading, const char *key, const char *value);
@@ -283,10 +236,10 @@ static int mode_collect(struct series_reading *reading, const char *value)
 }
 
 static const struct key_row mode_keys[] = {
-	{ "collect", mode_collect },
-	{ "dry", mode_dry },
-	{ "environment", mode_environment },
-	{ NULL, NULL },
+	{ "collect", KEY_OTHER, .take = mode_collect },
+	{ "dry", KEY_OTHER, .take = mode_dry },
+	{ "environment", KEY_ENVIRONMENT, offsetof(struct series_mode, environment) },
+	{ .name = NULL },
 };
 
 /* What people call options of `record`. */
@@ -329,6 +282,25 @@ static int unknown_key(struct series_reading *reading, const struct key_row *row
 			       nearest.name ? nearest.name : "", nearest.name ? "?" : "");
 }
 
+static int take_key(struct series_reading *reading, const struct key_row *row, const char *value)
+{
+	char *section = reading->workload ? (char *)reading->workload
+			: reading->mode	  ? (char *)reading->mode
+					  : (char *)reading->series;
+	void *field = section + row->field;
+
+	switch (row->kind) {
+	case KEY_TEXT:
+		return take_text(field, value);
+	case KEY_TIME:
+		return take_duration(reading, value, field);
+	case KEY_ENVIRONMENT:
+		return take_environment(reading, value, field);
+	default:
+		return row->take(reading, value);
+	}
+}
+
 /*
  * Take a key of the section that we are in; an empty value opens a list on the lines below. 0,
  * -ENOMEM, or -EINVAL after series_complain().
@@ -343,7 +315,7 @@ static int series_key_take(struct series_reading *reading, const char *key, cons
 	for (const struct key_row *row = rows; row->name; row++) {
 		/* An empty value opens a list on the lines below. */
 		if (strcmp(row->name, key) == 0)
-			return *value ? row->take(reading, value) : 0;
+			return *value ? take_key(reading, row, value) : 0;
 	}
 	return rows == mode_keys ? take_option(reading, key, value)
 				 : unknown_key(reading, rows, key);
