@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -85,6 +86,14 @@ int io_read_file(const char *path, size_t max_bytes, char **ret_text, size_t *re
 		*ret_bytes = n_bytes;
 	*ret_text = steal_ptr(&text);
 	return 0;
+}
+
+int io_read_proc(pid_t pid, const char *name, size_t max_bytes, char **ret_text, size_t *ret_bytes)
+{
+	char path[96];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	return io_read_file(path, max_bytes, ret_text, ret_bytes);
 }
 
 int io_open_unnamed(const char *folder)

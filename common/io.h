@@ -22,6 +22,9 @@ ssize_t io_read_full(int fd, void *bytes, size_t n_bytes);
  */
 int io_read_file(const char *path, size_t max_bytes, char **ret_text, size_t *ret_bytes);
 
+/* The same of /proc/PID/NAME. */
+int io_read_proc(pid_t pid, const char *name, size_t max_bytes, char **ret_text, size_t *ret_bytes);
+
 /*
  * A file without a name in a folder, to read and write; where the file system knows none, one that
  * loses its name at once. Returns the descriptor or a negative errno.

@@ -95,11 +95,9 @@ int heap_memory_add_map(struct heap_memory *memory, char *line)
 
 static int read_maps(struct heap_memory *memory, pid_t pid)
 {
-	char path[64];
 	auto_free char *text = NULL;
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
-	int r = io_read_file(path, MAX_MAPS_BYTES, &text, NULL);
+	int r = io_read_proc(pid, "maps", MAX_MAPS_BYTES, &text, NULL);
 	for (char *line = text, *next; r == 0 && line && *line; line = next) {
 		char *end = strchrnul(line, '\n');
 

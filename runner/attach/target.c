@@ -54,10 +54,8 @@ static long status_number(const char *status, const char *name)
 
 static int read_status(pid_t pid, char **ret_text)
 {
-	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-	return io_read_file(path, 1u << 16, ret_text, NULL);
+	return io_read_proc(pid, "status", 1u << 16, ret_text, NULL);
 }
 
 /* ---- Which ---- */
@@ -85,10 +83,8 @@ static bool has_file_name(pid_t pid, const char *name)
 static bool has_kernel_name(pid_t pid, const char *name)
 {
 	auto_free char *text = NULL;
-	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
-	if (io_read_file(path, 64, &text, NULL) < 0)
+	if (io_read_proc(pid, "comm", 64, &text, NULL) < 0)
 		return false;
 	text[strcspn(text, "\n")] = '\0';
 	return strcmp(text, name) == 0;
@@ -243,10 +239,9 @@ int attach_find(const struct attach_wish *wish, pid_t **ret_pids, size_t *ret_n,
 uint64_t attach_started(pid_t pid)
 {
 	auto_free char *text = NULL;
-	char path[64], *at;
+	char *at;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	if (io_read_file(path, 1u << 16, &text, NULL) < 0 || !(at = strrchr(text, ')')))
+	if (io_read_proc(pid, "stat", 1u << 16, &text, NULL) < 0 || !(at = strrchr(text, ')')))
 		return 0;
 	for (int field = 2; at && field < START_FIELD; field++)
 		at = strchr(at + 1, ' ');

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <sched.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -83,11 +82,9 @@ static uint64_t ran_last(pid_t tid)
 	static const char name[] = "se.exec_start";
 	auto_free char *text = NULL;
 	const char *at, *point;
-	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%d/sched", (int)tid);
-	if (io_read_file(path, MAX_PROC_BYTES, &text, NULL) < 0 || !(at = strstr(text, name)) ||
-	    !(at = strchr(at, ':')) || !(point = strchr(at, '.')))
+	if (io_read_proc(tid, "sched", MAX_PROC_BYTES, &text, NULL) < 0 ||
+	    !(at = strstr(text, name)) || !(at = strchr(at, ':')) || !(point = strchr(at, '.')))
 		return 0;
 	return strtoull(at + 1, NULL, 10) * 1000000u + strtoull(point + 1, NULL, 10);
 }
@@ -95,10 +92,10 @@ static uint64_t ran_last(pid_t tid)
 static int last_cpu(pid_t tid)
 {
 	auto_free char *text = NULL;
-	char path[64], *at;
+	char *at;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)tid);
-	if (io_read_file(path, MAX_PROC_BYTES, &text, NULL) < 0 || !(at = strrchr(text, ')')))
+	if (io_read_proc(tid, "stat", MAX_PROC_BYTES, &text, NULL) < 0 ||
+	    !(at = strrchr(text, ')')))
 		return -1;
 	for (int field = 2; at && field < LAST_CPU_FIELD; field++)
 		at = strchr(at + 1, ' ');
@@ -129,11 +126,10 @@ void waits_note(struct remote_thread *thread)
 	const struct waiting_call *call;
 	auto_free char *text = NULL;
 	uint64_t last_ns, now_ns;
-	char path[64];
 
 	thread->waits_since_ns = 0;
-	snprintf(path, sizeof(path), "/proc/%d/syscall", (int)thread->tid);
-	if (io_read_file(path, MAX_PROC_BYTES, &text, NULL) < 0 || text[0] < '0' || text[0] > '9')
+	if (io_read_proc(thread->tid, "syscall", MAX_PROC_BYTES, &text, NULL) < 0 ||
+	    text[0] < '0' || text[0] > '9')
 		return;
 	call = find_waiting(strtol(text, NULL, 10));
 	if (!call || call->kind == TIMEOUT_NONE)
@@ -191,10 +187,8 @@ static uint64_t status_mask(const char *text, const char *name)
 static bool has_signal(pid_t tid)
 {
 	auto_free char *text = NULL;
-	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)tid);
-	if (io_read_file(path, 1u << 16, &text, NULL) < 0)
+	if (io_read_proc(tid, "status", 1u << 16, &text, NULL) < 0)
 		return true;
 	return ((status_mask(text, "SigPnd:") | status_mask(text, "ShdPnd:")) &
 		~status_mask(text, "SigBlk:") & ~status_mask(text, "SigIgn:")) != 0;

@@ -61,10 +61,8 @@ uint64_t run_memory_limit(pid_t pid)
 {
 	auto_free char *text = NULL;
 	uint64_t limit = 0;
-	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%d/cgroup", (int)(pid ? pid : getpid()));
-	if (io_read_file(path, MAX_TEXT_BYTES, &text, NULL) < 0)
+	if (io_read_proc(pid ? pid : getpid(), "cgroup", MAX_TEXT_BYTES, &text, NULL) < 0)
 		return 0;
 	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
 		const char *found = strstr(text, versions[i].line);

@@ -162,12 +162,10 @@ static void spread(const char *list, char *text, size_t n_bytes)
 
 static char *read_proc(pid_t pid, const char *name)
 {
-	char path[64];
 	char *text = NULL;
 	size_t n;
 
-	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-	return io_read_file(path, FILE_MAX_BYTES, &text, &n) < 0 ? NULL : text;
+	return io_read_proc(pid, name, FILE_MAX_BYTES, &text, &n) < 0 ? NULL : text;
 }
 
 static bool check_cpus(const struct placement_binding *binding, pid_t pid, char *found,

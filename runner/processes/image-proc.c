@@ -32,11 +32,9 @@
 /* Read a file of /proc/PID. NULL: it is gone or not ours to read. The caller frees. */
 static char *read_proc(pid_t pid, const char *name, size_t *ret_bytes)
 {
-	char path[96];
 	char *text = NULL;
 
-	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-	return io_read_file(path, MAX_TEXT_BYTES, &text, ret_bytes) < 0 ? NULL : text;
+	return io_read_proc(pid, name, MAX_TEXT_BYTES, &text, ret_bytes) < 0 ? NULL : text;
 }
 
 static bool follow_link(const char *path, char *ret_target, size_t n_bytes)
@@ -538,11 +536,9 @@ _Static_assert(sizeof(struct pidfd_exit_info) == 72, "struct pidfd_info is ABI")
 /* The fields of /proc/PID/stat from the state on. NULL: it is gone. */
 static const char *read_stat(pid_t pid, char **ret_text)
 {
-	char path[32];
 	const char *state;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	if (io_read_file(path, MAX_STAT_BYTES, ret_text, NULL) < 0)
+	if (io_read_proc(pid, "stat", MAX_STAT_BYTES, ret_text, NULL) < 0)
 		return NULL;
 	state = strrchr(*ret_text, ')');
 	return state && state[1] ? state + 2 : NULL;
@@ -683,12 +679,10 @@ void image_each_map_of(char *text, void (*call)(void *user, const struct image_m
 
 int image_each_map(pid_t pid, void (*call)(void *user, const struct image_map *map), void *user)
 {
-	char path[64];
 	auto_free char *text = NULL;
 	int err;
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
-	err = io_read_file(path, MAX_MAPS_BYTES, &text, NULL);
+	err = io_read_proc(pid, "maps", MAX_MAPS_BYTES, &text, NULL);
 	if (err < 0)
 		return err;
 	image_each_map_of(text, call, user);

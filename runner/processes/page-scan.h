@@ -88,4 +88,5 @@ struct map_query {
 };
 _Static_assert(sizeof(struct map_query) == 104, "struct procmap_query is ABI");
 
-#define MAP_QUERY _IOWR('f', 17, struct map_query)
+#define MAP_QUERY	     _IOWR('f', 17, struct map_query)
+#define MAP_QUERY_EXECUTABLE UINT64_C(0x04) /* in flags: of others nothing is said */

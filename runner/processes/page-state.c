@@ -408,11 +408,9 @@ static uint64_t status_bytes(const char *text, const char *key)
 /* One that ends has no memory any more, and says nothing of it. */
 static int read_status(pid_t pid, char **ret_text)
 {
-	char path[64];
 	int err;
 
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-	err = io_read_file(path, MAX_STATUS_BYTES, ret_text, NULL);
+	err = io_read_proc(pid, "status", MAX_STATUS_BYTES, ret_text, NULL);
 	if (err < 0)
 		return err == -ENOENT ? -ESRCH : err;
 	return strstr(*ret_text, "\nVmRSS:") ? 0 : -ESRCH;
@@ -449,11 +447,9 @@ int page_state_way(void)
 
 static int read_maps(pid_t pid, struct page_state *state)
 {
-	char path[64];
 	int err;
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
-	err = io_read_file(path, MAX_BYTES, &state->maps, &state->n_map_bytes);
+	err = io_read_proc(pid, "maps", MAX_BYTES, &state->maps, &state->n_map_bytes);
 	return err == -EFBIG ? -E2BIG : err;
 }
 
@@ -461,11 +457,10 @@ static int read_maps(pid_t pid, struct page_state *state)
 static uint64_t read_pss(pid_t pid)
 {
 	auto_free char *text = NULL;
-	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%d/smaps_rollup", (int)pid);
-	return io_read_file(path, MAX_STATUS_BYTES, &text, NULL) < 0 ? 0
-								     : status_bytes(text, "\nPss:");
+	return io_read_proc(pid, "smaps_rollup", MAX_STATUS_BYTES, &text, NULL) < 0
+		       ? 0
+		       : status_bytes(text, "\nPss:");
 }
 
 /* Its maps by MAP_QUERY (Linux 6.11), or -1. */

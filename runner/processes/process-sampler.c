@@ -140,7 +140,6 @@ static size_t sample_nodes(struct run_process_sampler *sampler, struct run_node_
 {
 	auto_free char *text = NULL;
 	uint64_t begin = clock_ns(CLOCK_MONOTONIC);
-	char path[64];
 	size_t n = 0;
 	int r;
 
@@ -148,8 +147,7 @@ static size_t sample_nodes(struct run_process_sampler *sampler, struct run_node_
 		sampler->n_nodes = run_count_nodes();
 	if (sampler->n_nodes < 2 || max_nodes == 0 || begin < sampler->nodes_not_before_ns)
 		return 0;
-	snprintf(path, sizeof(path), "/proc/%d/numa_maps", (int)sampler->pid);
-	r = io_read_file(path, NUMA_MAPS_BYTES, &text, NULL);
+	r = io_read_proc(sampler->pid, "numa_maps", NUMA_MAPS_BYTES, &text, NULL);
 	if (r == 0)
 		n = run_parse_numa_maps(text, ret_nodes, max_nodes);
 	sampler->nodes_not_before_ns =

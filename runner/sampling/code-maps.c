@@ -7,13 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "common/array.h"
 #include "common/cleanup.h"
 #include "runner/processes/image-proc.h"
+#include "runner/processes/page-scan.h"
 
 /* ---- Spans of addresses ---- */
 
@@ -157,18 +157,6 @@ uint64_t code_maps_constant(struct code_maps *maps, pid_t pid, uint64_t address)
 	return range ? range->end - address : 0;
 }
 
-/* Of linux/fs.h since Linux 6.11. */
-struct procmap_query {
-	uint64_t size;
-	uint64_t query_flags;
-	uint64_t query_addr;
-	uint64_t answer[6]; /* start, end, flags, page size, offset, inode */
-	uint32_t sizes[4]; /* device, and of what is not asked for */
-	uint64_t wanted[2]; /* name and build id: not asked for */
-};
-#define QUERY		 _IOWR('f', 17, struct procmap_query)
-#define QUERY_EXECUTABLE UINT64_C(0x04)
-
 struct place {
 	uint64_t address;
 	bool is_code;
@@ -184,18 +172,15 @@ static void look_for_place(void *user, const struct image_map *map)
 
 bool code_maps_is_code_now(pid_t pid, uint64_t address)
 {
-	struct procmap_query query = { .size = sizeof(query),
-				       .query_flags = QUERY_EXECUTABLE,
-				       .query_addr = address };
+	struct map_query query = { .size = sizeof(query),
+				   .flags = MAP_QUERY_EXECUTABLE,
+				   .address = address };
 	struct place place = { .address = address };
-	char path[64];
-	auto_close int fd = -1;
+	auto_close int fd = image_open_file(pid, "maps", O_RDONLY);
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
-	if (ioctl(fd, QUERY, &query) == 0)
+	if (ioctl(fd, MAP_QUERY, &query) == 0)
 		return true;
 	if (errno == ENOENT)
 		return false;
