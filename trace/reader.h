@@ -28,6 +28,12 @@ int trace_reader_version(const char *path, unsigned *ret_major, unsigned *ret_mi
 /* Accepts NULL, returns NULL. */
 struct trace_reader *trace_reader_close(struct trace_reader *reader);
 
+static inline void trace_reader_cleanup(struct trace_reader **reader)
+{
+	trace_reader_close(*reader);
+}
+#define auto_trace_reader __attribute__((cleanup(trace_reader_cleanup)))
+
 /* The file's header, valid until close; not to be believed when header_damaged. */
 const struct trace_file_header *trace_reader_header(const struct trace_reader *reader);
 

@@ -287,8 +287,7 @@ static void write_points(struct json *json, const char *name, const struct histo
 		json_real(columns_at(&columns, 6), rate_of(point->n_frees, point));
 		columns_end_row(&columns);
 	}
-	json_name(json, name);
-	columns_write(&columns, json);
+	columns_set(json, name, &columns);
 }
 
 static void write_last_point(const struct live_page *page, struct json *json)
@@ -324,8 +323,7 @@ static void write_sites(const struct live_page *page, struct json *json)
 		json_integer(columns_at(&columns, 9), (int64_t)row->n_allocations);
 		columns_end_row(&columns);
 	}
-	json_name(json, "sites");
-	columns_write(&columns, json);
+	columns_set(json, "sites", &columns);
 }
 
 /* Whoever allocated most lately, then in all. */
@@ -374,8 +372,7 @@ static void write_threads(const struct live_page *page, struct json *json)
 	for (uint32_t i = 0; i < n && i < MAX_THREADS; i++)
 		write_thread(page, order[i], &columns);
 	json_set_integer(json, "n_threads", atomic_load(&page->top.header->n_threads));
-	json_name(json, "threads");
-	columns_write(&columns, json);
+	columns_set(json, "threads", &columns);
 }
 
 static void write_snapshots(const struct live_page *page, struct json *json)
@@ -394,8 +391,7 @@ static void write_snapshots(const struct live_page *page, struct json *json)
 		json_text(columns_at(&columns, 2), states[page->snapshots[i].state]);
 		columns_end_row(&columns);
 	}
-	json_name(json, "snapshots");
-	columns_write(&columns, json);
+	columns_set(json, "snapshots", &columns);
 }
 
 static void write_event(const struct live_page *page, struct json *json)

@@ -224,6 +224,12 @@ void json_set_real(struct json *json, const char *name, double value)
 	json_real(json, value);
 }
 
+void json_set_null(struct json *json, const char *name)
+{
+	json_name(json, name);
+	json_null(json);
+}
+
 void json_set_text(struct json *json, const char *name, const char *text)
 {
 	json_name(json, name);
@@ -355,6 +361,12 @@ void columns_write(struct columns *columns, struct json *json)
 	json_close(json, '}');
 	json_close(json, '}');
 	columns_drop(columns);
+}
+
+void columns_set(struct json *json, const char *name, struct columns *columns)
+{
+	json_name(json, name);
+	columns_write(columns, json);
 }
 
 void columns_drop(struct columns *columns)

@@ -53,6 +53,7 @@ void json_column(struct json *json, sqlite3_stmt *stmt, int column);
 void json_set_integer(struct json *json, const char *name, int64_t value);
 void json_set_real(struct json *json, const char *name, double value);
 void json_set_text(struct json *json, const char *name, const char *text);
+void json_set_null(struct json *json, const char *name);
 
 /*
  * Hand out the text, NUL-terminated; the caller frees it. Returns 0, -ENOMEM, or -EFBIG above
@@ -106,8 +107,9 @@ static inline void columns_end_row(struct columns *columns)
 	columns->n_rows++;
 }
 
-/* Write it as one value, and free it. */
+/* Write it as one value, and free it; the second has a name. */
 void columns_write(struct columns *columns, struct json *json);
+void columns_set(struct json *json, const char *name, struct columns *columns);
 void columns_drop(struct columns *columns);
 #define auto_columns __attribute__((cleanup(columns_drop)))
 

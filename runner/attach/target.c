@@ -238,14 +238,7 @@ int attach_find(const struct attach_wish *wish, pid_t **ret_pids, size_t *ret_n,
 
 uint64_t attach_started(pid_t pid)
 {
-	auto_free char *text = NULL;
-	char *at;
-
-	if (io_read_proc(pid, "stat", 1u << 16, &text, NULL) < 0 || !(at = strrchr(text, ')')))
-		return 0;
-	for (int field = 2; at && field < START_FIELD; field++)
-		at = strchr(at + 1, ' ');
-	return at ? strtoull(at, NULL, 10) : 0;
+	return (uint64_t)image_stat_number(pid, START_FIELD, 0);
 }
 
 static uint64_t pid_space(void)

@@ -14,6 +14,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/io.h"
+#include "runner/processes/image-proc.h"
 
 #define MAX_WAIT_S 1000000000
 /* Where a call has its timeout, as a word of struct user_regs_struct. */
@@ -91,15 +92,7 @@ static uint64_t ran_last(pid_t tid)
 
 static int last_cpu(pid_t tid)
 {
-	auto_free char *text = NULL;
-	char *at;
-
-	if (io_read_proc(tid, "stat", MAX_PROC_BYTES, &text, NULL) < 0 ||
-	    !(at = strrchr(text, ')')))
-		return -1;
-	for (int field = 2; at && field < LAST_CPU_FIELD; field++)
-		at = strchr(at + 1, ' ');
-	return at ? atoi(at) : -1;
+	return (int)image_stat_number(tid, LAST_CPU_FIELD, -1);
 }
 
 /* The clock of a CPU, as ran_last(). */

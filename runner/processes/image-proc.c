@@ -554,6 +554,14 @@ static const char *find_field(const char *state, int number)
 	return state;
 }
 
+int64_t image_stat_number(pid_t pid, int number, int64_t unknown)
+{
+	auto_free char *text = NULL;
+	const char *field = find_field(read_stat(pid, &text), number);
+
+	return field ? strtoll(field, NULL, 10) : unknown;
+}
+
 bool image_is_zombie(pid_t pid)
 {
 	auto_free char *text = NULL;

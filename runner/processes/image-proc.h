@@ -72,6 +72,9 @@ bool image_is_zombie(pid_t pid);
 /* Whether a process has been stopped by a signal. */
 bool image_is_stopped(pid_t pid);
 
+/* A number of /proc/PID/stat, by its place in proc_pid_stat(5) from 4 on, or `unknown'. */
+int64_t image_stat_number(pid_t pid, int number, int64_t unknown);
+
 /* Whether a process will be gone, whatever it does: it is on its way out with its last thread. */
 bool image_is_ending(pid_t pid);
 

@@ -71,54 +71,67 @@ static bool kind_of(const GElf_Sym *symbol, enum watch_symbol_kind *ret_kind)
 	}
 }
 
-/* Add what one table has of the name to *found. */
-static void look_in(Elf *elf, Elf_Scn *section, const GElf_Shdr *head, const char *name,
-		    struct watch_symbol *found)
+/* What is done with a symbol that the file defines. */
+typedef void (*visit_symbol)(void *user, const char *name, const GElf_Sym *symbol,
+			     enum watch_symbol_kind kind);
+
+/* The symbols of each table of a type. */
+static void each_symbol(Elf *elf, uint32_t type, visit_symbol visit, void *user)
 {
-	Elf_Data *data = elf_getdata(section, NULL);
-	size_t n = data && head->sh_entsize ? data->d_size / head->sh_entsize : 0;
-	bool has_global = false;
+	Elf_Scn *section = NULL;
+	GElf_Shdr head;
 
-	for (size_t i = 0; i < n; i++) {
-		enum watch_symbol_kind kind;
-		const char *text;
-		GElf_Sym symbol;
+	while ((section = elf_nextscn(elf, section))) {
+		bool is_table = gelf_getshdr(section, &head) && head.sh_type == type;
+		Elf_Data *data = is_table ? elf_getdata(section, NULL) : NULL;
+		size_t n = data && head.sh_entsize ? data->d_size / head.sh_entsize : 0;
 
-		if (!gelf_getsym(data, (int)i, &symbol) || symbol.st_shndx == SHN_UNDEF ||
-		    !kind_of(&symbol, &kind))
-			continue;
-		text = elf_strptr(elf, head->sh_link, symbol.st_name);
-		if (!text || strcmp(text, name) != 0)
-			continue;
-		found->n_same++;
-		if (found->n_same > 1 && (has_global || GELF_ST_BIND(symbol.st_info) == STB_LOCAL))
-			continue;
-		has_global = GELF_ST_BIND(symbol.st_info) != STB_LOCAL;
-		found->kind = kind;
-		found->value = symbol.st_value;
-		found->n_bytes = symbol.st_size;
+		for (size_t i = 0; i < n; i++) {
+			enum watch_symbol_kind kind;
+			GElf_Sym symbol;
+
+			if (!gelf_getsym(data, (int)i, &symbol) || symbol.st_shndx == SHN_UNDEF ||
+			    !kind_of(&symbol, &kind))
+				continue;
+			const char *name = elf_strptr(elf, head.sh_link, symbol.st_name);
+			if (name)
+				visit(user, name, &symbol, kind);
+		}
 	}
+}
+
+struct search {
+	const char *name;
+	struct watch_symbol found;
+	bool has_global;
+};
+
+static void compare(void *user, const char *name, const GElf_Sym *symbol,
+		    enum watch_symbol_kind kind)
+{
+	struct search *search = user;
+	bool is_local = GELF_ST_BIND(symbol->st_info) == STB_LOCAL;
+
+	if (strcmp(name, search->name) != 0 ||
+	    (search->found.n_same++ > 0 && (search->has_global || is_local)))
+		return;
+	search->has_global = !is_local;
+	search->found.kind = kind;
+	search->found.value = symbol->st_value;
+	search->found.n_bytes = symbol->st_size;
 }
 
 /* .symtab has all that .dynsym has; a stripped file has the latter alone. */
 bool watch_file_find(struct watch_file *file, const char *name, struct watch_symbol *ret_symbol)
 {
-	static const uint32_t tables[] = { SHT_SYMTAB, SHT_DYNSYM };
-	struct watch_symbol found = { .n_same = 0 };
+	struct search search = { .name = name };
 
-	for (size_t i = 0; i < 2 && found.n_same == 0; i++) {
-		Elf_Scn *section = NULL;
-
-		while ((section = elf_nextscn(file->elf, section))) {
-			GElf_Shdr head;
-
-			if (gelf_getshdr(section, &head) && head.sh_type == tables[i])
-				look_in(file->elf, section, &head, name, &found);
-		}
-	}
-	if (found.n_same > 0)
-		*ret_symbol = found;
-	return found.n_same > 0;
+	each_symbol(file->elf, SHT_SYMTAB, compare, &search);
+	if (search.found.n_same == 0)
+		each_symbol(file->elf, SHT_DYNSYM, compare, &search);
+	if (search.found.n_same > 0)
+		*ret_symbol = search.found;
+	return search.found.n_same > 0;
 }
 
 bool watch_file_bias(struct watch_file *file, uint64_t address, uint64_t file_offset,
@@ -142,35 +155,15 @@ bool watch_file_bias(struct watch_file *file, uint64_t address, uint64_t file_of
 	return false;
 }
 
-static void offer_all(Elf *elf, Elf_Scn *section, const GElf_Shdr *head,
-		      struct parse_nearest *nearest)
+static void offer(void *user, const char *name, const GElf_Sym *symbol, enum watch_symbol_kind kind)
 {
-	Elf_Data *data = elf_getdata(section, NULL);
-	size_t n = data && head->sh_entsize ? data->d_size / head->sh_entsize : 0;
-
-	for (size_t i = 0; i < n; i++) {
-		enum watch_symbol_kind kind;
-		const char *text;
-		GElf_Sym symbol;
-
-		if (!gelf_getsym(data, (int)i, &symbol) || symbol.st_shndx == SHN_UNDEF ||
-		    !kind_of(&symbol, &kind) || kind != WATCH_SYMBOL_FUNCTION)
-			continue;
-		text = elf_strptr(elf, head->sh_link, symbol.st_name);
-		if (text)
-			parse_nearest_offer(nearest, text);
-	}
+	(void)symbol;
+	if (kind == WATCH_SYMBOL_FUNCTION)
+		parse_nearest_offer(user, name);
 }
 
 void watch_file_offer(struct watch_file *file, struct parse_nearest *nearest)
 {
-	Elf_Scn *section = NULL;
-
-	while ((section = elf_nextscn(file->elf, section))) {
-		GElf_Shdr head;
-
-		if (gelf_getshdr(section, &head) &&
-		    (head.sh_type == SHT_SYMTAB || head.sh_type == SHT_DYNSYM))
-			offer_all(file->elf, section, &head, nearest);
-	}
+	each_symbol(file->elf, SHT_SYMTAB, offer, nearest);
+	each_symbol(file->elf, SHT_DYNSYM, offer, nearest);
 }

@@ -294,8 +294,7 @@ static int write_samples(struct view_question *question, const struct place *pla
 			json_column(columns_at(&columns, column), row, (int)column);
 		columns_end_row(&columns);
 	}
-	json_name(&question->json, "samples");
-	columns_write(&columns, &question->json);
+	columns_set(&question->json, "samples", &columns);
 	return r;
 }
 
@@ -320,19 +319,14 @@ static void write_band(struct view_question *question, const struct place *place
 			band = at;
 	}
 	json_set_text(json, "owner", band ? band->kind : NULL);
-	json_name(json, "id");
-	json_null(json);
-	json_name(json, "site");
-	json_null(json);
+	json_set_null(json, "id");
+	json_set_null(json, "site");
 	json_set_integer(json, "address", (int64_t)(band ? band->start : place->address));
 	json_set_integer(json, "size", band ? (int64_t)(band->end - band->start) : 0);
 	json_set_integer(json, "offset", band ? (int64_t)(place->address - band->start) : 0);
-	json_name(json, "allocated_ns");
-	json_null(json);
-	json_name(json, "freed_ns");
-	json_null(json);
-	json_name(json, "thread");
-	json_null(json);
+	json_set_null(json, "allocated_ns");
+	json_set_null(json, "freed_ns");
+	json_set_null(json, "thread");
 	json_set_text(json, "kind", band ? band->name : NULL);
 }
 

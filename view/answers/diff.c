@@ -2,6 +2,7 @@
 #include "view/answers/internal.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,14 +87,6 @@ static int write_path(struct json *json, const struct paths *paths, const struct
 	return 0;
 }
 
-static void real_or_null(struct json *json, double value, bool is_known)
-{
-	if (is_known)
-		json_real(json, value);
-	else
-		json_null(json);
-}
-
 static const char *const column_names[] = { "function", "file", "line", "before", "after",
 					    "change",	"low",	"high", "site",	  "run",
 					    "name",	"was",	"path" };
@@ -156,8 +149,8 @@ static int write_row(struct columns *columns, const struct comparison *compariso
 	if (r == 0)
 		r = write_name(columns, comparison, row);
 	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
-		real_or_null(columns_at(columns, COLUMN_BEFORE + i), values[i],
-			     i < 3 || row->half >= 0);
+		json_real(columns_at(columns, COLUMN_BEFORE + i),
+			  i < 3 || row->half >= 0 ? values[i] : NAN);
 	columns_end_row(columns);
 	return r;
 }
@@ -173,8 +166,7 @@ static int write_rows(struct view_question *question, const struct comparison *c
 	for (size_t i = 0; i < comparison->rows.n && i < limit && (!most || i < most) && r == 0;
 	     i++)
 		r = write_row(&columns, comparison, &comparison->rows.rows[i]);
-	json_name(&question->json, "rows");
-	columns_write(&columns, &question->json);
+	columns_set(&question->json, "rows", &columns);
 	return r;
 }
 
@@ -191,11 +183,10 @@ static void write_took(struct json *json, const struct diff_request *request)
 		json_text(columns_at(&columns, 1), found[i].kind == TABLE_BYTES ? "bytes" : "ns");
 		json_real(columns_at(&columns, 2), found[i].before);
 		json_real(columns_at(&columns, 3), found[i].after);
-		real_or_null(columns_at(&columns, 4), found[i].half, found[i].half >= 0);
+		json_real(columns_at(&columns, 4), found[i].half >= 0 ? found[i].half : NAN);
 		columns_end_row(&columns);
 	}
-	json_name(json, "took");
-	columns_write(&columns, json);
+	columns_set(json, "took", &columns);
 }
 
 static int write_diff(struct view_question *question, const struct comparison *comparison)

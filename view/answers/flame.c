@@ -276,8 +276,7 @@ static void write_nodes(struct json *json, const struct flame *flame, const uint
 		}
 		columns_end_row(&columns);
 	}
-	json_name(json, "nodes");
-	columns_write(&columns, json);
+	columns_set(json, "nodes", &columns);
 }
 
 static void add_name(struct columns *columns, const struct flame *flame, uint32_t function)
@@ -309,8 +308,7 @@ static void write_names(struct json *json, const struct flame *flame, uint32_t *
 		name_of[function] = ++n;
 		add_name(&columns, flame, function);
 	}
-	json_name(json, "names");
-	columns_write(&columns, json);
+	columns_set(json, "names", &columns);
 }
 
 static int write_flame(struct view_question *question, struct flame *flame,

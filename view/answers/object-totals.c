@@ -227,8 +227,7 @@ static void write_offsets(const struct object_tally *tally, struct json *json)
 		json_real(columns_at(&columns, 4), tally->times_ns[i]);
 		columns_end_row(&columns);
 	}
-	json_name(json, "offsets");
-	columns_write(&columns, json);
+	columns_set(json, "offsets", &columns);
 }
 
 static void write_log2(struct json *json, const char *const names[3], const uint64_t *counts)
@@ -243,8 +242,7 @@ static void write_log2(struct json *json, const char *const names[3], const uint
 		json_integer(columns_at(&columns, 1), (int64_t)counts[i]);
 		columns_end_row(&columns);
 	}
-	json_name(json, names[0]);
-	columns_write(&columns, json);
+	columns_set(json, names[0], &columns);
 }
 
 static void write_levels(const struct object_tally *tally, struct json *json)
@@ -257,15 +255,12 @@ static void write_levels(const struct object_tally *tally, struct json *json)
 		const struct object_level *level = &tally->levels[i];
 		json_text(columns_at(&columns, 0), level->name);
 		json_integer(columns_at(&columns, 1), (int64_t)level->n);
-		if (level->n_latencies)
-			json_real(columns_at(&columns, 2),
-				  (double)level->latency / (double)level->n_latencies);
-		else
-			json_null(columns_at(&columns, 2));
+		/* null without any */
+		json_real(columns_at(&columns, 2),
+			  (double)level->latency / (double)level->n_latencies);
 		columns_end_row(&columns);
 	}
-	json_name(json, "levels");
-	columns_write(&columns, json);
+	columns_set(json, "levels", &columns);
 }
 
 static void write_blocks(const struct object_tally *tally, struct json *json)
@@ -288,8 +283,7 @@ static void write_blocks(const struct object_tally *tally, struct json *json)
 		json_integer(columns_at(&columns, 5), (int64_t)block->n);
 		columns_end_row(&columns);
 	}
-	json_name(json, "blocks");
-	columns_write(&columns, json);
+	columns_set(json, "blocks", &columns);
 }
 
 void object_tally_write(const struct object_tally *tally, struct json *json, bool is_short)

@@ -405,8 +405,7 @@ static int write_threads(struct view_question *question, const struct object_tal
 	columns_begin(&columns, names, 9);
 	for (size_t i = 0; i < tally->n_threads && r == 0; i++)
 		write_thread(&columns, &tally->threads[i], name);
-	json_name(&question->json, "threads");
-	columns_write(&columns, &question->json);
+	columns_set(&question->json, "threads", &columns);
 	return r;
 }
 
@@ -466,8 +465,7 @@ static int write_instructions(struct view_question *question, struct object_tall
 	for (size_t i = 0; i < tally->n_instructions && i < MAX_INSTRUCTIONS && r == 0; i++)
 		write_instruction(&columns, &tally->instructions[i], place,
 				  view_value(question, VIEW_FULL, 0));
-	json_name(&question->json, "instructions");
-	columns_write(&columns, &question->json);
+	columns_set(&question->json, "instructions", &columns);
 	return r;
 }
 

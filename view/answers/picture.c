@@ -58,8 +58,7 @@ static void write_categories(struct json *json, const struct picture *picture)
 		json_integer(columns_at(&columns, 2), (int64_t)category->n);
 		columns_end_row(&columns);
 	}
-	json_name(json, "categories");
-	columns_write(&columns, json);
+	columns_set(json, "categories", &columns);
 }
 
 static void integer_or_null(struct json *json, int64_t value, bool is_known)
@@ -86,8 +85,7 @@ static void write_blocks(struct json *json, const struct picture *picture, size_
 		json_integer(columns_at(&columns, 5), block->site);
 		columns_end_row(&columns);
 	}
-	json_name(json, "blocks");
-	columns_write(&columns, json);
+	columns_set(json, "blocks", &columns);
 }
 
 static void write_points(struct json *json, const struct picture *picture, size_t n)
@@ -108,8 +106,7 @@ static void write_points(struct json *json, const struct picture *picture, size_
 		integer_or_null(columns_at(&columns, 6), point->site, point->site != 0);
 		columns_end_row(&columns);
 	}
-	json_name(json, "points");
-	columns_write(&columns, json);
+	columns_set(json, "points", &columns);
 }
 
 static void write_cells(struct json *json, const struct picture *picture, bool is_short)

@@ -367,17 +367,12 @@ static void cleanup_history(struct code_history **history)
 	code_history_destroy(*history);
 }
 
-static void cleanup_reader(struct trace_reader **reader)
-{
-	trace_reader_close(*reader);
-}
-
 int code_history_read(const char *path, const struct sample_clock *clock,
 		      struct code_history **ret_history)
 {
 	__attribute__((cleanup(cleanup_history))) struct code_history *history =
 		calloc(1, sizeof(*history));
-	__attribute__((cleanup(cleanup_reader))) struct trace_reader *reader = NULL;
+	auto_trace_reader struct trace_reader *reader = NULL;
 	static const enum trace_frame_type types[] = { TRACE_FRAME_CODE, TRACE_FRAME_RECORDS };
 	struct trace_item item;
 	int r = history ? trace_reader_open(path, &reader) : -ENOMEM;

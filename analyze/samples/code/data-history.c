@@ -275,11 +275,6 @@ static void cleanup_history(struct data_history **history)
 	data_history_destroy(*history);
 }
 
-static void cleanup_reader(struct trace_reader **reader)
-{
-	trace_reader_close(*reader);
-}
-
 /* What is lost of a damaged trace may have told of a change. */
 static bool is_damaged(const struct trace_reader *reader)
 {
@@ -293,7 +288,7 @@ int data_history_read(const char *path, const struct sample_clock *clock,
 {
 	__attribute__((cleanup(cleanup_history))) struct data_history *history =
 		calloc(1, sizeof(*history));
-	__attribute__((cleanup(cleanup_reader))) struct trace_reader *reader = NULL;
+	auto_trace_reader struct trace_reader *reader = NULL;
 	static const enum trace_frame_type types[] = { TRACE_FRAME_CODE };
 	struct trace_item item;
 	int r = history ? trace_reader_open(path, &reader) : -ENOMEM;
