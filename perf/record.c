@@ -8,19 +8,9 @@
 
 #define ARRAY_LENGTH(array) (sizeof(array) / sizeof(*(array)))
 
-typedef void (*parse_body)(struct pmu_cursor *cursor, const struct pmu_format *format,
-			   struct pmu_record *record);
+typedef void (*parse_body)(struct pmu_cursor *cursor, struct pmu_record *record);
 
 /* ---- The bodies of records ---- */
-
-static void parse_sample(struct pmu_cursor *cursor, const struct pmu_format *format,
-			 struct pmu_record *record)
-{
-	unsigned mode = record->misc & PERF_RECORD_MISC_CPUMODE_MASK;
-
-	record->is_kernel = mode == PERF_RECORD_MISC_KERNEL || mode == PERF_RECORD_MISC_HYPERVISOR;
-	pmu_fields_sample(cursor, format, record);
-}
 
 /* What is left is one string, NUL-terminated and padded with NULs. */
 static const char *take_string(struct pmu_cursor *cursor)
@@ -47,10 +37,8 @@ static void take_map_head(struct pmu_cursor *cursor, struct pmu_record *record)
 	map->is_data = record->misc & PERF_RECORD_MISC_MMAP_DATA;
 }
 
-static void parse_mmap(struct pmu_cursor *cursor, const struct pmu_format *format,
-		       struct pmu_record *record)
+static void parse_mmap(struct pmu_cursor *cursor, struct pmu_record *record)
 {
-	(void)format;
 	take_map_head(cursor, record);
 	record->map.prot = record->map.is_data ? 0 : 4; /* PROT_EXEC: all that MMAP tells */
 	record->map.path = take_string(cursor);
@@ -78,10 +66,8 @@ static void take_map_identity(struct pmu_cursor *cursor, struct pmu_record *reco
 	map->build_id = bytes[0] ? bytes + 4 : NULL;
 }
 
-static void parse_mmap2(struct pmu_cursor *cursor, const struct pmu_format *format,
-			struct pmu_record *record)
+static void parse_mmap2(struct pmu_cursor *cursor, struct pmu_record *record)
 {
-	(void)format;
 	take_map_head(cursor, record);
 	take_map_identity(cursor, record);
 	record->map.prot = pmu_cursor_u32(cursor);
@@ -89,20 +75,16 @@ static void parse_mmap2(struct pmu_cursor *cursor, const struct pmu_format *form
 	record->map.path = take_string(cursor);
 }
 
-static void parse_comm(struct pmu_cursor *cursor, const struct pmu_format *format,
-		       struct pmu_record *record)
+static void parse_comm(struct pmu_cursor *cursor, struct pmu_record *record)
 {
-	(void)format;
 	record->comm.pid = pmu_cursor_u32(cursor);
 	record->comm.tid = pmu_cursor_u32(cursor);
 	record->comm.is_exec = record->misc & PERF_RECORD_MISC_COMM_EXEC;
 	record->comm.name = take_string(cursor);
 }
 
-static void parse_task(struct pmu_cursor *cursor, const struct pmu_format *format,
-		       struct pmu_record *record)
+static void parse_task(struct pmu_cursor *cursor, struct pmu_record *record)
 {
-	(void)format;
 	record->task.pid = pmu_cursor_u32(cursor);
 	record->task.parent_pid = pmu_cursor_u32(cursor);
 	record->task.tid = pmu_cursor_u32(cursor);
@@ -110,43 +92,33 @@ static void parse_task(struct pmu_cursor *cursor, const struct pmu_format *forma
 	record->task.time_ns = pmu_cursor_u64(cursor);
 }
 
-static void parse_lost(struct pmu_cursor *cursor, const struct pmu_format *format,
-		       struct pmu_record *record)
+static void parse_lost(struct pmu_cursor *cursor, struct pmu_record *record)
 {
-	(void)format;
 	record->lost.id = pmu_cursor_u64(cursor);
 	record->lost.count = pmu_cursor_u64(cursor);
 }
 
-static void parse_lost_samples(struct pmu_cursor *cursor, const struct pmu_format *format,
-			       struct pmu_record *record)
+static void parse_lost_samples(struct pmu_cursor *cursor, struct pmu_record *record)
 {
-	(void)format;
 	record->lost.count = pmu_cursor_u64(cursor);
 }
 
-static void parse_throttle(struct pmu_cursor *cursor, const struct pmu_format *format,
-			   struct pmu_record *record)
+static void parse_throttle(struct pmu_cursor *cursor, struct pmu_record *record)
 {
-	(void)format;
 	record->throttle.time_ns = pmu_cursor_u64(cursor);
 	record->throttle.id = pmu_cursor_u64(cursor);
 	record->throttle.stream_id = pmu_cursor_u64(cursor);
 }
 
-static void parse_aux(struct pmu_cursor *cursor, const struct pmu_format *format,
-		      struct pmu_record *record)
+static void parse_aux(struct pmu_cursor *cursor, struct pmu_record *record)
 {
-	(void)format;
 	record->aux.offset = pmu_cursor_u64(cursor);
 	record->aux.size = pmu_cursor_u64(cursor);
 	record->aux.flags = pmu_cursor_u64(cursor);
 }
 
-static void parse_itrace_start(struct pmu_cursor *cursor, const struct pmu_format *format,
-			       struct pmu_record *record)
+static void parse_itrace_start(struct pmu_cursor *cursor, struct pmu_record *record)
 {
-	(void)format;
 	record->itrace_start.pid = pmu_cursor_u32(cursor);
 	record->itrace_start.tid = pmu_cursor_u32(cursor);
 }
@@ -159,7 +131,6 @@ static const parse_body bodies[] = {
 	[PERF_RECORD_THROTTLE] = parse_throttle,
 	[PERF_RECORD_UNTHROTTLE] = parse_throttle,
 	[PERF_RECORD_FORK] = parse_task,
-	[PERF_RECORD_SAMPLE] = parse_sample,
 	[PERF_RECORD_MMAP2] = parse_mmap2,
 	[PERF_RECORD_AUX] = parse_aux,
 	[PERF_RECORD_ITRACE_START] = parse_itrace_start,
@@ -167,6 +138,15 @@ static const parse_body bodies[] = {
 };
 
 /* ---- Whole records ---- */
+
+static void parse_sample(struct pmu_cursor *cursor, const struct pmu_format *format,
+			 struct pmu_record *record)
+{
+	unsigned mode = record->misc & PERF_RECORD_MISC_CPUMODE_MASK;
+
+	record->is_kernel = mode == PERF_RECORD_MISC_KERNEL || mode == PERF_RECORD_MISC_HYPERVISOR;
+	pmu_fields_sample(cursor, format, record);
+}
 
 int pmu_record_length(const void *bytes, size_t n_bytes)
 {
@@ -201,13 +181,16 @@ int pmu_record_parse(const struct pmu_format *format, const void *bytes, size_t 
 	ret_record->misc = header.misc;
 	ret_record->bytes = header.size;
 	ret_record->origin.cpu = UINT32_MAX;
-	if (header.type >= ARRAY_LENGTH(bodies) || !bodies[header.type])
-		return length;
-
+	if (header.type == PERF_RECORD_SAMPLE) {
+		parse_sample(&cursor, format, ret_record);
+	} else {
+		if (header.type >= ARRAY_LENGTH(bodies) || !bodies[header.type])
+			return length;
+		if (!format->has_no_trailer)
+			pmu_fields_trailer(&cursor, format, ret_record);
+		bodies[header.type](&cursor, ret_record);
+	}
 	ret_record->is_known = true;
-	if (header.type != PERF_RECORD_SAMPLE && !format->has_no_trailer)
-		pmu_fields_trailer(&cursor, format, ret_record);
-	bodies[header.type](&cursor, format, ret_record);
 	return cursor.is_short ? -EILSEQ : length;
 }
 
