@@ -65,6 +65,9 @@ static inline int grow_array_to(void *items, size_t at, size_t *n_allocated, siz
 	return 0;
 }
 
+/* What qsort() wants to know of two numbers; of several fields: ORDER(...) ?: ORDER(...). */
+#define ORDER(a, b) (((a) > (b)) - ((a) < (b)))
+
 /* How many of n items, sorted by a field, have at most this value in it. */
 #define array_n_until(items, n, field, value)                                                      \
 	({                                                                                         \

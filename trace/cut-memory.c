@@ -405,9 +405,7 @@ static int compare_maps(const void *left, const void *right)
 {
 	const struct cut_map *a = left, *b = right;
 
-	if (a->ticks != b->ticks)
-		return a->ticks < b->ticks ? -1 : 1;
-	return a->order < b->order ? -1 : a->order > b->order;
+	return ORDER(a->ticks, b->ticks) ?: ORDER(a->order, b->order);
 }
 
 static bool ranges_cover(const struct ranges *ranges, uint64_t start, uint64_t end)

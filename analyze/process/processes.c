@@ -461,9 +461,7 @@ static int compare_names(const void *left, const void *right)
 	const struct task_name *a = left;
 	const struct task_name *b = right;
 
-	if (a->time_ns != b->time_ns)
-		return a->time_ns < b->time_ns ? -1 : 1;
-	return a->order < b->order ? -1 : a->order > b->order;
+	return ORDER(a->time_ns, b->time_ns) ?: ORDER(a->order, b->order);
 }
 
 /* perf and the program may tell the same name: it is one row, where the thread got it. */

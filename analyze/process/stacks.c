@@ -533,9 +533,7 @@ static int compare_order(const void *a, const void *b)
 	const struct order *left = a;
 	const struct order *right = b;
 
-	if (left->object != right->object)
-		return left->object < right->object ? -1 : 1;
-	return left->frame < right->frame ? -1 : left->frame > right->frame;
+	return ORDER(left->object, right->object) ?: ORDER(left->frame, right->frame);
 }
 
 /* Object by object: so that only one file's debug information is in memory at a time. */

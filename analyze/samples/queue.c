@@ -134,9 +134,7 @@ static int compare_entries(const void *a, const void *b)
 	const struct queued_sample *left = a;
 	const struct queued_sample *right = b;
 
-	if (left->time_ns != right->time_ns)
-		return left->time_ns < right->time_ns ? -1 : 1;
-	return left->order < right->order ? -1 : left->order > right->order;
+	return ORDER(left->time_ns, right->time_ns) ?: ORDER(left->order, right->order);
 }
 
 /* Move what is left to the front and sort it with what came. */

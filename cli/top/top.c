@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "common/array.h"
 #include "common/clock.h"
 #include "common/human-number.h"
 #include "report/text/fit-text.h"
@@ -133,9 +134,7 @@ static int compare(const void *a, const void *b, void *sort)
 	double first = sort_value(one, *(const enum top_sort *)sort);
 	double second = sort_value(other, *(const enum top_sort *)sort);
 
-	if (first != second)
-		return first < second ? 1 : -1;
-	return one->site < other->site ? -1 : one->site > other->site;
+	return ORDER(second, first) ?: ORDER(one->site, other->site);
 }
 
 static int compare_names(const void *a, const void *b)

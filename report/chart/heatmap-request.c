@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/cleanup.h"
 #include "common/human-number.h"
 #include "common/text-stream.h"
@@ -431,9 +432,7 @@ static int compare_heights(const void *a, const void *b)
 	const struct shown *x = a, *y = b;
 	uint64_t x_size = x->high - x->low, y_size = y->high - y->low;
 
-	if (x_size != y_size)
-		return x_size > y_size ? -1 : 1;
-	return x->low < y->low ? -1 : x->low > y->low;
+	return ORDER(y_size, x_size) ?: ORDER(x->low, y->low);
 }
 
 static int compare_places(const void *a, const void *b)

@@ -549,9 +549,7 @@ static int compare_processes(const void *left, const void *right)
 {
 	const struct page *a = *(struct page *const *)left, *b = *(struct page *const *)right;
 
-	if (a->process_id != b->process_id)
-		return a->process_id < b->process_id ? -1 : 1;
-	return a->address < b->address ? -1 : a->address > b->address;
+	return ORDER(a->process_id, b->process_id) ?: ORDER(a->address, b->address);
 }
 
 int code_changing_round(struct code_changing *changing, uint64_t ticks)

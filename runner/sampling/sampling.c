@@ -214,9 +214,7 @@ static int compare_tasks(const void *left, const void *right)
 {
 	const struct task_entry *a = left, *b = right;
 
-	if (a->time_ns != b->time_ns)
-		return a->time_ns < b->time_ns ? -1 : 1;
-	return a->offset < b->offset ? -1 : a->offset > b->offset;
+	return ORDER(a->time_ns, b->time_ns) ?: ORDER(a->offset, b->offset);
 }
 
 static const struct pmu_format *task_format(const struct samples *samples)

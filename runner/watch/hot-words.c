@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "common/array.h"
 #include "runner/sampling/decode-live.h"
 
 #define SLOTS	    8192u /* a power of two */
@@ -116,9 +117,7 @@ static int compare(const void *left, const void *right)
 {
 	const struct watch_hot_word *a = left, *b = right;
 
-	if (a->weight != b->weight)
-		return a->weight > b->weight ? -1 : 1;
-	return a->address < b->address ? -1 : a->address > b->address;
+	return ORDER(b->weight, a->weight) ?: ORDER(a->address, b->address);
 }
 
 /* The hottest words, one of each line, hottest first. */

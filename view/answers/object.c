@@ -413,9 +413,7 @@ static int compare_instructions(const void *left, const void *right)
 {
 	const struct object_instruction *a = left, *b = right;
 
-	if (a->time_ns != b->time_ns)
-		return a->time_ns > b->time_ns ? -1 : 1;
-	return a->n > b->n ? -1 : a->n < b->n;
+	return ORDER(b->time_ns, a->time_ns) ?: ORDER(b->n, a->n);
 }
 
 static void write_instruction(struct columns *columns, const struct object_instruction *instruction,

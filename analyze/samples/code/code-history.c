@@ -235,9 +235,7 @@ static int compare_readings(const void *left, const void *right)
 {
 	const struct reading *a = left, *b = right;
 
-	if (a->begin_ns != b->begin_ns)
-		return a->begin_ns < b->begin_ns ? -1 : 1;
-	return a->order < b->order ? -1 : a->order > b->order;
+	return ORDER(a->begin_ns, b->begin_ns) ?: ORDER(a->order, b->order);
 }
 
 /* The collector has told all that it read before it commits. */

@@ -153,11 +153,7 @@ static int compare_order(const void *left, const void *right)
 	const struct reading *a = *(struct reading *const *)left,
 			     *b = *(struct reading *const *)right;
 
-	if (a->process != b->process)
-		return a->process < b->process ? -1 : 1;
-	if (a->loop != b->loop)
-		return a->loop < b->loop ? -1 : 1;
-	return a->after_ns < b->after_ns ? -1 : a->after_ns > b->after_ns;
+	return ORDER(a->process, b->process) ?: ORDER(a->loop, b->loop) ?: ORDER(a->after_ns, b->after_ns);
 }
 
 static bool can_tell(const struct reading *reading)
