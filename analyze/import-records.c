@@ -313,30 +313,17 @@ static int on_source(struct import *import, const struct trace_record *record)
 	return samples_source(import->samples, source);
 }
 
-static int on_source_detail(struct import *import, const struct trace_record *record)
-{
-	return samples_source_detail(import->samples, (const struct trace_source_detail *)record);
-}
-
-static int on_source_ledger(struct import *import, const struct trace_record *record)
-{
-	return samples_source_ledger(import->samples, (const struct trace_source_ledger *)record);
-}
-
-static int on_page_nodes(struct import *import, const struct trace_record *record)
-{
-	return samples_page_nodes(import->samples, (const struct trace_page_nodes *)record);
-}
-
-static int on_perf_clock(struct import *import, const struct trace_record *record)
-{
-	return samples_perf_clock(import->samples, (const struct trace_perf_clock *)record);
-}
-
-static int on_period(struct import *import, const struct trace_record *record)
-{
-	return samples_period(import->samples, (const struct trace_period *)record);
-}
+/* What is the samples' alone. */
+#define TO_SAMPLES(name)                                                                           \
+	static int on_##name(struct import *import, const struct trace_record *record)             \
+	{                                                                                          \
+		return samples_##name(import->samples, (const struct trace_##name *)record);       \
+	}
+TO_SAMPLES(source_detail)
+TO_SAMPLES(source_ledger)
+TO_SAMPLES(page_nodes)
+TO_SAMPLES(perf_clock)
+TO_SAMPLES(period)
 
 static int on_watch(struct import *import, const struct trace_record *record)
 {
