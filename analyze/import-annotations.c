@@ -55,19 +55,16 @@ int import_text_record(struct import *import, const struct trace_record *record)
 int import_mark_record(struct import *import, const struct trace_record *record)
 {
 	const struct trace_outside_mark *mark = (const struct trace_outside_mark *)record;
-	union rows_cell *cells = rows_add(import->marks);
 	size_t n_bytes;
 	const char *bytes = trace_record_string(record, 0, &n_bytes);
 	auto_free char *name = strndup(bytes, n_bytes);
 
-	if (!cells || !name)
-		return cells ? -ENOMEM : rows_error(import->marks);
-	cells[0].integer = import->run_id;
-	cells[1].integer = ROWS_NULL;
-	cells[2].integer = import_time(import, mark->ticks);
-	cells[3].text = name;
+	if (!name)
+		return -ENOMEM;
 	import->tally.total.marks++;
-	return rows_flush(import->marks);
+	int r = rows_put(import->marks, CELL(import->run_id), CELL(ROWS_NULL),
+			 CELL(import_time(import, mark->ticks)), CELL(name));
+	return r < 0 ? r : rows_flush(import->marks);
 }
 
 /* ---- Windows ---- */
@@ -295,16 +292,12 @@ static int add_thunk(struct import *import, uint32_t thread, const struct merge_
 static int on_mark(struct import *import, const struct note *note)
 {
 	const struct task_thread *thread = tasks_thread(import->tasks, note->thread);
-	union rows_cell *cells = thread ? rows_add(import->marks) : NULL;
 
-	if (!cells)
-		return thread ? rows_error(import->marks) : 0;
-	cells[0].integer = import->run_id;
-	cells[1].integer = thread->row;
-	cells[2].integer = import->now_ns;
-	cells[3].text = texts_get(&import->texts, note->text);
+	if (!thread)
+		return 0;
 	import->tally.total.marks++;
-	return 0;
+	return rows_put(import->marks, CELL(import->run_id), CELL(thread->row),
+			CELL(import->now_ns), CELL(texts_get(&import->texts, note->text)));
 }
 
 /* The variable that an address lies in gives a name its extent, where the program gave none. */

@@ -327,6 +327,16 @@ union rows_cell *rows_add(struct rows *rows)
 	return rows->cells + rows->n++ * rows->n_columns;
 }
 
+int rows_put_cells(struct rows *rows, const union rows_cell *cells, size_t n)
+{
+	union rows_cell *row = n == rows->n_columns ? rows_add(rows) : NULL;
+
+	if (!row)
+		return rows->error < 0 ? rows->error : -EINVAL;
+	memcpy(row, cells, n * sizeof(*cells));
+	return 0;
+}
+
 int rows_error(const struct rows *rows)
 {
 	return rows->error;

@@ -40,6 +40,24 @@ struct rows *rows_close(struct rows *rows);
  */
 union rows_cell *rows_add(struct rows *rows);
 
+/* A cell with a number or a text, as its type says. */
+#define CELL(value)                                                                                \
+	_Generic((value), char *: rows_text, const char *: rows_text, default: rows_integer)(value)
+static inline union rows_cell rows_integer(int64_t value)
+{
+	return (union rows_cell){ .integer = value };
+}
+static inline union rows_cell rows_text(const char *text)
+{
+	return (union rows_cell){ .text = text };
+}
+
+/* Add a row: rows_put(rows, CELL(id), CELL(name)). Returns 0 or rows_error(). */
+#define rows_put(rows, ...)                                                                        \
+	rows_put_cells(rows, (const union rows_cell[]){ __VA_ARGS__ },                             \
+		       sizeof((const union rows_cell[]){ __VA_ARGS__ }) / sizeof(union rows_cell))
+int rows_put_cells(struct rows *rows, const union rows_cell *cells, size_t n);
+
 /* Hand over what is filled. Returns 0 or a negative errno. */
 int rows_flush(struct rows *rows);
 

@@ -7,43 +7,18 @@
 
 #define PAGE_BYTES UINT64_C(4096)
 
-enum column {
-	ID,
-	RUN,
-	PROCESS,
-	THREAD,
-	TIME_NS,
-	CALL,
-	ADDRESS,
-	SIZE,
-	DETAIL,
-	MAPPING,
-	STACK,
-	IS_NESTED,
-};
-
 static int write_row(struct memory *memory, const struct memory_thread *thread,
 		     const struct memory_allocation *change)
 {
 	const struct mapping *mapping =
 		change->size ? mappings_find(&thread->image->mappings, change->address) : NULL;
-	union rows_cell *row = rows_add(memory->changes);
-
-	if (!row)
-		return rows_error(memory->changes);
-	row[ID].integer = memory->next_change++;
-	row[RUN].integer = memory->run_id;
-	row[PROCESS].integer = thread->image->row;
-	row[THREAD].integer = thread->row;
-	row[TIME_NS].integer = change->time_ns;
-	row[CALL].integer = change->call;
-	row[ADDRESS].integer = (int64_t)change->address;
-	row[SIZE].integer = (int64_t)change->size;
-	row[DETAIL].integer = (int64_t)change->detail;
-	row[MAPPING].integer = mapping ? memory->first_mapping + (int64_t)mapping->id : ROWS_NULL;
-	row[STACK].integer = change->stack_id ? change->stack_id : ROWS_NULL;
-	row[IS_NESTED].integer = (change->flags & TRACE_EVENT_NESTED) != 0;
-	return 0;
+	return rows_put(memory->changes, CELL(memory->next_change++), CELL(memory->run_id),
+			CELL(thread->image->row), CELL(thread->row), CELL(change->time_ns),
+			CELL(change->call), CELL(change->address), CELL(change->size),
+			CELL(change->detail),
+			CELL(mapping ? memory->first_mapping + (int64_t)mapping->id : ROWS_NULL),
+			CELL(change->stack_id ? change->stack_id : ROWS_NULL),
+			CELL((change->flags & TRACE_EVENT_NESTED) != 0));
 }
 
 int memory_change(struct memory *memory, const struct memory_allocation *change)

@@ -7,25 +7,6 @@
 
 #include "analyze/live/live-memory-internal.h"
 
-enum column {
-	ID,
-	RUN,
-	PROCESS,
-	THREAD,
-	ADDRESS,
-	SIZE,
-	ALLOCATED_NS,
-	FREED_NS,
-	STACK,
-	CALL,
-	PROT,
-	FLAGS,
-	PATH,
-	IS_NESTED,
-	PREVIOUS,
-	SEEN,
-};
-
 /* Whose mappings end, and when; ROWS_NULL: never. */
 struct ending {
 	struct memory *memory;
@@ -42,28 +23,18 @@ static int end_mapping(void *context, const struct mapping *mapping)
 		return -ENOMEM;
 	if (mapping->is_inherited)
 		return 0;
-	union rows_cell *row = rows_add(memory->mappings);
-	if (!row)
-		return rows_error(memory->mappings);
-	row[ID].integer = memory->first_mapping + (int64_t)mapping->id;
-	row[RUN].integer = memory->run_id;
-	row[PROCESS].integer = ending->image->row;
-	row[THREAD].integer = mapping->thread ? memory->threads[mapping->thread]->row : ROWS_NULL;
-	row[ADDRESS].integer = (int64_t)mapping->address;
-	row[SIZE].integer = (int64_t)mapping->size;
-	row[ALLOCATED_NS].integer = mapping->allocated_ns;
-	row[FREED_NS].integer = ending->time_ns;
-	row[STACK].integer = mapping->stack_id ? mapping->stack_id : ROWS_NULL;
-	row[CALL].integer = mapping->call ? mapping->call : ROWS_NULL;
-	row[SEEN].integer = mapping->seen;
-	row[PROT].integer = (int64_t)(uint32_t)mapping->detail;
-	row[FLAGS].integer = (int64_t)(mapping->detail >> 32);
-	row[PATH].text = mapping->path;
-	row[IS_NESTED].integer = mapping->is_nested;
-	row[PREVIOUS].integer = mapping->previous_id
-					? memory->first_mapping + (int64_t)mapping->previous_id
-					: ROWS_NULL;
-	return 0;
+	return rows_put(
+		memory->mappings, CELL(memory->first_mapping + (int64_t)mapping->id),
+		CELL(memory->run_id), CELL(ending->image->row),
+		CELL(mapping->thread ? memory->threads[mapping->thread]->row : ROWS_NULL),
+		CELL(mapping->address), CELL(mapping->size), CELL(mapping->allocated_ns),
+		CELL(ending->time_ns), CELL(mapping->stack_id ? mapping->stack_id : ROWS_NULL),
+		CELL(mapping->call ? mapping->call : ROWS_NULL),
+		CELL((int64_t)(uint32_t)mapping->detail), CELL((int64_t)(mapping->detail >> 32)),
+		CELL(mapping->path), CELL(mapping->is_nested),
+		CELL(mapping->previous_id ? memory->first_mapping + (int64_t)mapping->previous_id
+					  : ROWS_NULL),
+		CELL(mapping->seen));
 }
 
 static struct mappings_change change_of(struct memory *memory, struct ending *ending)

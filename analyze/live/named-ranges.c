@@ -25,20 +25,12 @@ static int write_row(struct memory *memory, const struct memory_image *image,
 {
 	if (name->id <= image->first_name) /* its row is the parent's */
 		return 0;
-	union rows_cell *cells = rows_add(memory->names);
-	if (!cells)
-		return rows_error(memory->names);
-	cells[0].integer = memory->first_name + (int64_t)name->id;
-	cells[1].integer = memory->run_id;
-	cells[2].integer = image->row;
-	cells[3].integer = (int64_t)name->address;
-	cells[4].integer = (int64_t)name->size;
-	cells[5].text = texts_get(memory->texts, name->site);
-	cells[6].integer = name->allocated_ns;
-	cells[7].integer = end_ns;
-	cells[8].integer = name->previous_id ? memory->first_allocation + (int64_t)name->previous_id
-					     : ROWS_NULL;
-	return 0;
+	return rows_put(
+		memory->names, CELL(memory->first_name + (int64_t)name->id), CELL(memory->run_id),
+		CELL(image->row), CELL(name->address), CELL(name->size),
+		CELL(texts_get(memory->texts, name->site)), CELL(name->allocated_ns), CELL(end_ns),
+		CELL(name->previous_id ? memory->first_allocation + (int64_t)name->previous_id
+				       : ROWS_NULL));
 }
 
 int memory_end_names(struct memory *memory, struct memory_image *image, uint64_t address,

@@ -137,16 +137,9 @@ static int write_row(struct withheld *withheld, const struct scope *scope, int64
 		return 0;
 	}
 	withheld->n_rows++;
-	union rows_cell *cells = rows_add(withheld->rows);
-	if (!cells)
-		return rows_error(withheld->rows);
-	cells[0].integer = withheld->run_id;
-	cells[1].integer = process->row;
-	cells[2].integer = scope->thread ? thread->row : ROWS_NULL;
-	cells[3].integer = scope->since_ns;
-	cells[4].integer = end_ns;
-	cells[5].text = withheld->words[collected(scope)];
-	return 0;
+	return rows_put(withheld->rows, CELL(withheld->run_id), CELL(process->row),
+			CELL(scope->thread ? thread->row : ROWS_NULL), CELL(scope->since_ns),
+			CELL(end_ns), CELL(withheld->words[collected(scope)]));
 }
 
 /* The scope is about to change: what it was until now is over. */

@@ -305,18 +305,13 @@ int sample_rows_access(struct sample_rows *rows, const struct pending_sample *it
 	if (!(detail->latency | detail->latency_2 | detail->latency_3 | detail->physical_address |
 	      detail->page_bytes | detail->node_number))
 		return 0;
-	union rows_cell *cells = rows_add(rows->details);
-	if (!cells)
-		return rows_error(rows->details);
-	cells[0].integer = item->row;
-	cells[1].integer = rows->context->run_id;
-	cells[2].integer = or_null(detail->latency, detail->latency);
-	cells[3].integer = or_null(detail->latency_2, detail->latency_2);
-	cells[4].integer = or_null(detail->latency_3, detail->latency_3);
-	cells[5].integer = or_null(physical, physical);
-	cells[6].integer = or_null((int64_t)detail->page_bytes, (int64_t)detail->page_bytes);
-	cells[7].integer = or_null((int64_t)detail->node_number - 1, detail->node_number);
-	return 0;
+	return rows_put(rows->details, CELL(item->row), CELL(rows->context->run_id),
+			CELL(or_null(detail->latency, detail->latency)),
+			CELL(or_null(detail->latency_2, detail->latency_2)),
+			CELL(or_null(detail->latency_3, detail->latency_3)),
+			CELL(or_null(physical, physical)),
+			CELL(or_null((int64_t)detail->page_bytes, (int64_t)detail->page_bytes)),
+			CELL(or_null((int64_t)detail->node_number - 1, detail->node_number)));
 }
 
 static struct share_sum *sum_of(struct row_source *source, const struct sample_access *access)

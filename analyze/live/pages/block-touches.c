@@ -197,26 +197,18 @@ int block_touches_write(const struct block_touches *touches, struct rows *rows, 
 {
 	for (size_t i = 0; i < touches->n; i++) {
 		const struct touched_block *block = &touches->blocks[i];
-		union rows_cell *row = rows_add(rows);
-
-		if (!row)
-			return rows_error(rows);
-		row[0].integer = run_id;
-		row[1].integer = process_row;
-		row[2].text = block->meant.is_mapping ? "mapping" : "heap";
-		row[3].integer = block->meant.id;
-		row[4].integer = block->first_from_ns;
-		row[5].integer = block->first_to_ns;
-		row[6].integer = block->last_from_ns;
-		row[7].integer = block->last_to_ns;
-		row[8].integer = block->n_intervals;
-		row[9].integer = (int64_t)block->size;
-		row[10].integer = (int64_t)block->part.resident;
-		row[11].integer = (int64_t)block->part.least;
-		row[12].integer = (int64_t)block->part.most;
-		row[13].integer = (int64_t)(block->n_known * block->page_bytes);
-		row[14].integer = (int64_t)(block->n_written * block->page_bytes);
-		row[15].integer = block->last_write_ns;
+		int r = rows_put(rows, CELL(run_id), CELL(process_row),
+				 CELL(block->meant.is_mapping ? "mapping" : "heap"),
+				 CELL(block->meant.id), CELL(block->first_from_ns),
+				 CELL(block->first_to_ns), CELL(block->last_from_ns),
+				 CELL(block->last_to_ns), CELL(block->n_intervals),
+				 CELL(block->size), CELL(block->part.resident),
+				 CELL(block->part.least), CELL(block->part.most),
+				 CELL((int64_t)(block->n_known * block->page_bytes)),
+				 CELL((int64_t)(block->n_written * block->page_bytes)),
+				 CELL(block->last_write_ns));
+		if (r < 0)
+			return r;
 	}
 	return 0;
 }

@@ -180,23 +180,11 @@ static const char *kind_of(unsigned bits)
 static int write_touch_run(struct touches *touches, const struct held *held,
 			   const struct touch_run *run)
 {
-	union rows_cell *row = rows_add(touches->rows[TOUCHES_RUNS]);
-
-	if (!row)
-		return rows_error(touches->rows[TOUCHES_RUNS]);
-	row[0].integer = touches->run_id;
-	row[1].integer = held->process_row;
-	row[2].integer = (int64_t)run->address;
-	row[3].integer = (int64_t)run->size;
-	row[4].text = kind_of(run->bits);
-	row[5].integer = (run->bits & TRACE_TOUCH_HUGE) != 0;
-	row[6].integer = run->span.begin_ns;
-	row[7].integer = run->span.end_ns;
-	row[8].integer = run->span.n_intervals;
-	row[9].integer = (int64_t)run->resident;
-	row[10].integer = (int64_t)run->touched;
-	row[11].text = run->nodes;
-	return 0;
+	return rows_put(touches->rows[TOUCHES_RUNS], CELL(touches->run_id), CELL(held->process_row),
+			CELL(run->address), CELL(run->size), CELL(kind_of(run->bits)),
+			CELL((run->bits & TRACE_TOUCH_HUGE) != 0), CELL(run->span.begin_ns),
+			CELL(run->span.end_ns), CELL(run->span.n_intervals), CELL(run->resident),
+			CELL(run->touched), CELL(run->nodes));
 }
 
 static int replace_touchs(struct touches *touches, struct held *held, struct touch_runs *runs)
@@ -247,19 +235,10 @@ static const char *state_of(unsigned bits)
 static int write_write_run(struct touches *touches, const struct held *held,
 			   const struct write_run *run)
 {
-	union rows_cell *row = rows_add(touches->rows[WRITES_RUNS]);
-
-	if (!row)
-		return rows_error(touches->rows[WRITES_RUNS]);
-	row[0].integer = touches->run_id;
-	row[1].integer = held->process_row;
-	row[2].integer = (int64_t)run->address;
-	row[3].integer = (int64_t)run->size;
-	row[4].text = state_of(run->bits);
-	row[5].integer = run->span.begin_ns;
-	row[6].integer = run->span.end_ns;
-	row[7].integer = run->span.n_intervals;
-	return 0;
+	return rows_put(touches->rows[WRITES_RUNS], CELL(touches->run_id), CELL(held->process_row),
+			CELL(run->address), CELL(run->size), CELL(state_of(run->bits)),
+			CELL(run->span.begin_ns), CELL(run->span.end_ns),
+			CELL(run->span.n_intervals));
 }
 
 static int replace_writes(struct touches *touches, struct held *held, struct write_runs *runs)

@@ -220,25 +220,15 @@ static int write_part(struct memory *memory, const struct snapshot *snapshot,
 	bool is_known =
 		snapshot->head.has_shared || part->kind == PART_FILE || part->kind == PART_SHARED;
 
-	union rows_cell *row = rows_add(residents->parts);
-	if (!row)
-		return rows_error(residents->parts);
-	row[0].integer = snapshot->id;
-	row[1].integer = residents->run_id;
-	row[2].text = kind_names[part->kind];
-	row[3].integer = part->kind == PART_HEAP || part->stack_id ? part->stack_id : ROWS_NULL;
-	row[4].text = part->name && part->name[0] ? part->name : NULL;
-	row[5].integer = (int64_t)part->n_blocks;
-	row[6].integer = (int64_t)part->bytes;
-	row[7].integer = (int64_t)part->resident;
-	row[8].integer = (int64_t)part->beside;
-	row[9].integer = (int64_t)part->swapped;
-	row[10].integer = (int64_t)part->zero;
-	row[11].integer = (int64_t)part->untouched;
-	row[12].integer = (int64_t)part->huge;
-	row[13].integer = is_known ? (int64_t)part->shared : ROWS_NULL;
-	row[14].text = part->nodes ? pages_node_text(memory, part->nodes) : NULL;
-	return 0;
+	return rows_put(
+		residents->parts, CELL(snapshot->id), CELL(residents->run_id),
+		CELL(kind_names[part->kind]),
+		CELL(part->kind == PART_HEAP || part->stack_id ? part->stack_id : ROWS_NULL),
+		CELL(part->name && part->name[0] ? part->name : NULL), CELL(part->n_blocks),
+		CELL(part->bytes), CELL(part->resident), CELL(part->beside), CELL(part->swapped),
+		CELL(part->zero), CELL(part->untouched), CELL(part->huge),
+		CELL(is_known ? (int64_t)part->shared : ROWS_NULL),
+		CELL(part->nodes ? pages_node_text(memory, part->nodes) : NULL));
 }
 
 static int write_snapshot(struct memory *memory, const struct snapshot *snapshot, bool has_parts)
@@ -246,29 +236,16 @@ static int write_snapshot(struct memory *memory, const struct snapshot *snapshot
 	struct residents *residents = memory->residents;
 	static const char *const reasons[] = { "peak", "tick", "end" };
 	const struct trace_pages *head = &snapshot->head;
-	union rows_cell *row = rows_add(residents->snapshots);
-	if (!row)
-		return rows_error(residents->snapshots);
-	row[0].integer = snapshot->id;
-	row[1].integer = residents->run_id;
-	row[2].integer = snapshot->process_row;
-	row[3].integer = snapshot->time_ns;
-	row[4].integer = snapshot->end_ns;
-	row[5].text = head->reason <= TRACE_PAGES_END ? reasons[head->reason] : "unknown";
-	row[6].text = head->way == TRACE_PAGES_SCAN ? "PAGEMAP_SCAN" : "pagemap";
-	row[7].integer = head->page_bytes;
-	row[8].integer = (int64_t)head->rss_bytes;
-	row[9].integer = (int64_t)head->rss_after_bytes;
-	row[10].integer = (int64_t)head->most_bytes;
-	row[11].integer = (int64_t)head->swap_bytes;
-	row[12].integer = (int64_t)head->uncounted_bytes;
-	row[13].integer = (int64_t)snapshot->resident;
-	row[14].integer = (int64_t)snapshot->heap_pages;
-	row[15].integer = (int64_t)snapshot->half_empty;
-	row[16].integer = (int64_t)snapshot->nearly_empty;
-	row[17].integer = has_parts;
-	row[18].integer = head->pss_bytes ? (int64_t)head->pss_bytes : ROWS_NULL;
-	int r = 0;
+	int r = rows_put(
+		residents->snapshots, CELL(snapshot->id), CELL(residents->run_id),
+		CELL(snapshot->process_row), CELL(snapshot->time_ns), CELL(snapshot->end_ns),
+		CELL(head->reason <= TRACE_PAGES_END ? reasons[head->reason] : "unknown"),
+		CELL(head->way == TRACE_PAGES_SCAN ? "PAGEMAP_SCAN" : "pagemap"),
+		CELL(head->page_bytes), CELL(head->rss_bytes), CELL(head->rss_after_bytes),
+		CELL(head->most_bytes), CELL(head->swap_bytes), CELL(head->uncounted_bytes),
+		CELL(snapshot->resident), CELL(snapshot->heap_pages), CELL(snapshot->half_empty),
+		CELL(snapshot->nearly_empty), CELL(has_parts),
+		CELL(head->pss_bytes ? (int64_t)head->pss_bytes : ROWS_NULL));
 	for (size_t i = 0; has_parts && r == 0 && i < snapshot->n_parts; i++)
 		r = write_part(memory, snapshot, &snapshot->parts[i]);
 	return r;

@@ -39,23 +39,11 @@ void touches_look_finish(struct touch_look *look)
 static int write_interval(struct touches *touches, const struct held *held,
 			  const struct trace_touches *head, const struct touch_times *times)
 {
-	union rows_cell *row = rows_add(touches->rows[TOUCHES_INTERVALS]);
-
-	if (!row)
-		return rows_error(touches->rows[TOUCHES_INTERVALS]);
-	row[0].integer = touches->next_id++;
-	row[1].integer = touches->run_id;
-	row[2].integer = held->process_row;
-	row[3].integer = times->begin_ns;
-	row[4].integer = times->end_ns;
-	row[5].integer = times->read_ns;
-	row[6].integer = head->page_bytes;
-	row[7].integer = (int64_t)head->resident_bytes;
-	row[8].integer = (int64_t)head->touched_bytes;
-	row[9].integer = (int64_t)head->own_ns;
-	row[10].integer = (int64_t)head->program_ns;
-	row[11].integer = head->is_end != 0;
-	return 0;
+	return rows_put(touches->rows[TOUCHES_INTERVALS], CELL(touches->next_id++),
+			CELL(touches->run_id), CELL(held->process_row), CELL(times->begin_ns),
+			CELL(times->end_ns), CELL(times->read_ns), CELL(head->page_bytes),
+			CELL(head->resident_bytes), CELL(head->touched_bytes), CELL(head->own_ns),
+			CELL(head->program_ns), CELL(head->is_end != 0));
 }
 
 /* ---- Mappings of an interval ---- */

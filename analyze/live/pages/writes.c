@@ -36,20 +36,10 @@ void writes_look_finish(struct write_look *look)
 static int write_interval(struct touches *touches, const struct held *held,
 			  const struct trace_writes *head, const struct span *span)
 {
-	union rows_cell *row = rows_add(touches->rows[WRITES_INTERVALS]);
-
-	if (!row)
-		return rows_error(touches->rows[WRITES_INTERVALS]);
-	row[0].integer = touches->run_id;
-	row[1].integer = held->process_row;
-	row[2].integer = span->begin_ns;
-	row[3].integer = span->end_ns;
-	row[4].integer = head->page_bytes;
-	row[5].integer = (int64_t)head->known_bytes;
-	row[6].integer = (int64_t)head->written_bytes;
-	row[7].integer = (int64_t)head->own_ns;
-	row[8].integer = (int64_t)head->program_ns;
-	return 0;
+	return rows_put(touches->rows[WRITES_INTERVALS], CELL(touches->run_id),
+			CELL(held->process_row), CELL(span->begin_ns), CELL(span->end_ns),
+			CELL(head->page_bytes), CELL(head->known_bytes), CELL(head->written_bytes),
+			CELL(head->own_ns), CELL(head->program_ns));
 }
 
 static int read_runs(const struct write_look *look, const struct span *span,

@@ -519,28 +519,16 @@ int memory_write_pools(struct memory *memory)
 
 	for (size_t i = 0; i < pools->n; i++) {
 		const struct pool *pool = &pools->pools[i];
-		union rows_cell *cells = rows_add(pools->rows);
-		const int64_t numbers[] = {
-			pool->first_ns,
-			pool->last_ns,
-			(int64_t)pool->n_blocks,
-			(int64_t)pool->bytes,
-			(int64_t)pool->live_blocks,
-			(int64_t)pool->live_bytes,
-			(int64_t)pool->peak_bytes,
-			(int64_t)pool->n_resets,
-			(int64_t)pool->n_cut,
-		};
+		int r = rows_put(
+			pools->rows, CELL(pools->first_row + (int64_t)i + 1), CELL(pools->run_id),
+			CELL(pool->process_row), CELL(pool->address),
+			CELL(pool->text ? texts_get(memory->texts, pool->text) : "memsight.h"),
+			CELL(pool->first_ns), CELL(pool->last_ns), CELL(pool->n_blocks),
+			CELL(pool->bytes), CELL(pool->live_blocks), CELL(pool->live_bytes),
+			CELL(pool->peak_bytes), CELL(pool->n_resets), CELL(pool->n_cut));
 
-		if (!cells)
-			return rows_error(pools->rows);
-		cells[0].integer = pools->first_row + (int64_t)i + 1;
-		cells[1].integer = pools->run_id;
-		cells[2].integer = pool->process_row;
-		cells[3].integer = (int64_t)pool->address;
-		cells[4].text = pool->text ? texts_get(memory->texts, pool->text) : "memsight.h";
-		for (size_t k = 0; k < sizeof(numbers) / sizeof(numbers[0]); k++)
-			cells[5 + k].integer = numbers[k];
+		if (r < 0)
+			return r;
 	}
 	return rows_flush(pools->rows);
 }
