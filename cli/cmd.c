@@ -30,6 +30,26 @@ int cmd_check_new(const char *path, const struct option_set *options)
 	return cmd_fail("%s is there already: --force overwrites it", path);
 }
 
+int cmd_fail(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	print_line(format, arguments);
+	va_end(arguments);
+	return CMD_FAILED;
+}
+
+int cmd_usage(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	print_line(format, arguments);
+	va_end(arguments);
+	return CMD_USAGE;
+}
+
 void cmd_warn(const char *format, ...)
 {
 	va_list arguments;

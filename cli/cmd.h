@@ -27,10 +27,10 @@ int cmd_check_new(const char *path, const struct option_set *options);
 
 /*
  * Print one line "memsight: ..." on standard error; a newline is added. Say what is wrong and what
- * to do.
+ * to do. Returns CMD_FAILED or CMD_USAGE, to be returned on.
  */
-void cmd_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+int cmd_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+int cmd_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The same; the value is to be returned on. */
-#define cmd_fail(...)  (cmd_warn(__VA_ARGS__), CMD_FAILED)
-#define cmd_usage(...) (cmd_warn(__VA_ARGS__), CMD_USAGE)
+/* The same, without a verdict. */
+void cmd_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
