@@ -70,8 +70,8 @@ int report_lines_write(FILE *out, sqlite3 *db, const char *sql, int64_t run_id, 
 /* clang-format off */
 static const char sampling_sql[] =
 	"SELECT iif(row_number() OVER () = 1, 'sampling     ', '             ') || line FROM"
-	" (SELECT printf('budget %s: %s Hz at first, by %.1f us a sample; cost %.2g %% of the sampled"
-	" time, rate changed %d times', " FACT("memsight.budget") ", "
+	" (SELECT printf('budget %s: %s Hz at first, by %.1f us a sample; cost %.2g %% of the"
+	" sampled time, rate changed %d times', " FACT("memsight.budget") ", "
 	FACT("memsight.budget_rate_hz") ", " FACT("memsight.sample_cost_ns") " / 1e3, 100.0 * "
 	COUNTER("sampling cost") " / " COUNTER("sampled CPU time") ", "
 	COUNTER("changes of the rate") ") AS line WHERE " FACT("memsight.budget") " IS NOT NULL"

@@ -153,7 +153,8 @@ static int compare_order(const void *left, const void *right)
 	const struct reading *a = *(struct reading *const *)left,
 			     *b = *(struct reading *const *)right;
 
-	return ORDER(a->process, b->process) ?: ORDER(a->loop, b->loop) ?: ORDER(a->after_ns, b->after_ns);
+	return ORDER(a->process, b->process) ?: ORDER(a->loop, b->loop)
+					     ?: ORDER(a->after_ns, b->after_ns);
 }
 
 static bool can_tell(const struct reading *reading)
