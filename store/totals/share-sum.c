@@ -37,8 +37,8 @@ struct neighbours {
 
 /*
  * The variance over the binomial one of slices whose correlation falls as exp(-t) with the
- * distance, to r at the next sample: (1 + r) / (1 - r) is that of the sampled sum, and 2 / ln r what
- * is known of the true time, too (Cox and Lewis, The Statistical Analysis of Series of Events,
+ * distance, to r at the next sample: (1 + r) / (1 - r) is that of the sampled sum, and 2 / ln r
+ * what is known of the true time, too (Cox and Lewis, The Statistical Analysis of Series of Events,
  * chapter 4; Cochran, Sampling Techniques, 8.9). 1 of r = 0; (1 - r) / 6 of long slices: each end
  * of one lies anywhere between two samples.
  */
