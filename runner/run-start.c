@@ -1,4 +1,5 @@
 /* From the command that waits at its gate to one that runs and is collected. */
+#include "runner/processes/image-proc.h"
 #include "runner/run-internal.h"
 
 #include <errno.h>
@@ -403,14 +404,15 @@ static void check_binding(struct run *run)
 		store_run_fact(run, "memsight.policy_found", policy);
 }
 
-/* A child of ours may be traced, but for these. */
 static const char *why_refused(void)
 {
-	auto_free char *scope = NULL;
+	int scope = image_ptrace_scope();
 
-	if (io_read_file("/proc/sys/kernel/yama/ptrace_scope", 64, &scope, NULL) == 0 &&
-	    scope[0] == '3')
+	if (scope >= 3)
 		return "kernel.yama.ptrace_scope is 3 until the machine starts anew";
+	if (scope == 2 && geteuid() != 0)
+		return "kernel.yama.ptrace_scope is 2: `sysctl kernel.yama.ptrace_scope=1' as root "
+		       "permits it";
 	return "a container or a security module forbids it; `--cap-add=SYS_PTRACE' of docker and "
 	       "podman permits it";
 }

@@ -129,14 +129,13 @@ int helper_start(const struct inject_order *order, const int listen_fds[2],
 	return 0;
 }
 
-/* Yama lets us trace the command once it has said so, which it does at its gate. */
+/* Yama may let us trace the command once it has said so, which it does at its gate. */
 static int seize(struct inject *inject, pid_t pid)
 {
-	int r = -EPERM;
+	int patience = image_ptrace_scope() == 1 ? PATIENCE_MS : 0, r = inject_begin(inject, pid);
 
-	for (int i = 0; r == -EPERM && i < PATIENCE_MS && !(i > 0 && getppid() == 1); i++) {
-		if (i > 0)
-			usleep(1000);
+	for (; r == -EPERM && patience > 0 && getppid() != 1; patience--) {
+		usleep(1000);
 		r = inject_begin(inject, pid);
 	}
 	return r;

@@ -438,15 +438,6 @@ int attach_check(pid_t pid, char message[ATTACH_MESSAGE_BYTES])
 	return r == 0 ? check_memory(pid, message) : r;
 }
 
-static int yama_scope(void)
-{
-	auto_free char *text = NULL;
-
-	if (io_read_file("/proc/sys/kernel/yama/ptrace_scope", 64, &text, NULL) < 0)
-		return 0;
-	return atoi(text);
-}
-
 void attach_explain(pid_t pid, int error, char message[ATTACH_MESSAGE_BYTES])
 {
 	auto_free char *status = NULL;
@@ -465,11 +456,11 @@ void attach_explain(pid_t pid, int error, char message[ATTACH_MESSAGE_BYTES])
 	else if (geteuid() != 0 && (uid_t)user != geteuid())
 		say(message, error, "process %d belongs to user %ld: attach as that user or root",
 		    (int)pid, user);
-	else if (geteuid() != 0 && yama_scope() > 0)
+	else if (geteuid() != 0 && image_ptrace_scope() > 0)
 		say(message, error,
 		    "kernel.yama.ptrace_scope is %d, which forbids to attach to process %d: "
 		    "`sysctl kernel.yama.ptrace_scope=0' as root permits it, or attach as root",
-		    yama_scope(), (int)pid);
+		    image_ptrace_scope(), (int)pid);
 	else if (geteuid() != 0)
 		say(message, error,
 		    "process %d may not be looked at: it has more rights than we have (setuid, "
@@ -479,5 +470,5 @@ void attach_explain(pid_t pid, int error, char message[ATTACH_MESSAGE_BYTES])
 		say(message, error,
 		    "the kernel forbids to attach to process %d: %s (a container without "
 		    "CAP_SYS_PTRACE, or kernel.yama.ptrace_scope is %d)",
-		    (int)pid, strerror(-error), yama_scope());
+		    (int)pid, strerror(-error), image_ptrace_scope());
 }

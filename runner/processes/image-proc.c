@@ -696,3 +696,11 @@ int image_each_map(pid_t pid, void (*call)(void *user, const struct image_map *m
 	image_each_map_of(text, call, user);
 	return 0;
 }
+
+int image_ptrace_scope(void)
+{
+	auto_free char *text = NULL;
+
+	return io_read_file("/proc/sys/kernel/yama/ptrace_scope", 64, &text, NULL) < 0 ? 0
+										       : atoi(text);
+}

@@ -147,3 +147,6 @@ int image_each_map(pid_t pid, void (*call)(void *user, const struct image_map *m
 /* The same for maps that were read already, which are written over. */
 void image_each_map_of(char *text, void (*call)(void *user, const struct image_map *map),
 		       void *user);
+
+/* Yama's kernel.yama.ptrace_scope; 0 where there is none. 1: a process says who may trace it. */
+int image_ptrace_scope(void);
