@@ -624,9 +624,9 @@ struct trace_perf_clock {
 
 /*
  * A timed source goes on with another period. Samples of other threads carry theirs; those of the
- * thread that the source was opened on carry `mark` instead, and have `period` from raw_ns on, to
- * the next PERIOD of that mark. A period of that thread begins there, and nothing younger than
- * `least` is sampled: the first sample on each CPU stands for period + least.
+ * thread that the source was opened on carry `mark` instead (0: it is exact from here on, all carry
+ * it), and have `period` from raw_ns on, to the next PERIOD of that mark. A period of that thread
+ * begins there, and nothing younger than `least` is sampled: the first on each CPU is for both.
  */
 struct trace_period {
 	struct trace_record head;

@@ -372,7 +372,7 @@ static int read_stream(struct samples_stream *stream)
 	return n < 0 ? (int)n : look_at_clock(stream);
 }
 
-static int store_turn(struct samples_stream *stream, const struct pmu_turn *turn)
+static int store_turn(const struct samples_stream *stream, const struct pmu_turn *turn)
 {
 	const struct trace_period record = {
 		.head.type = TRACE_RECORD_PERIOD,
@@ -478,36 +478,44 @@ void samples_pause(struct samples *samples, bool is_paused)
 	}
 }
 
-static struct access_stream *timed_stream(const struct samples *samples)
+static const struct samples_stream *timed_stream(const struct samples *samples)
 {
 	for (size_t i = 0; i < samples->n_streams; i++)
 		if (samples->streams[i].source->is_timed)
-			return samples->streams[i].stream;
+			return &samples->streams[i];
 	return NULL;
 }
 
 int samples_begin_period(struct samples *samples, uint64_t period_ns, const pid_t *pids,
 			 size_t n_pids)
 {
-	struct access_stream *stream = timed_stream(samples);
+	const struct samples_stream *stream = timed_stream(samples);
 
 	if (!stream)
 		return -ENODEV;
 	if (!samples->tracker->has_task_records)
 		return -ENODATA;
-	return pmu_stream_begin_period(stream, period_ns, pids, n_pids);
+	return pmu_stream_begin_period(stream->stream, period_ns, pids, n_pids);
 }
 
 int samples_end_period(struct samples *samples, bool is_taken)
 {
-	return pmu_stream_end_period(timed_stream(samples), is_taken);
+	const struct samples_stream *stream = timed_stream(samples);
+	int r = pmu_stream_end_period(stream->stream, is_taken);
+	/* One event, whose period is not drawn: no sample stands for more than that. */
+	const struct pmu_turn turn = {
+		.raw_ns = clock_raw_ns(),
+		.period = pmu_stream_period(stream->stream),
+	};
+
+	return r < 0 || !is_taken ? r : store_turn(stream, &turn);
 }
 
 uint64_t samples_period_now(const struct samples *samples)
 {
-	const struct access_stream *stream = timed_stream(samples);
+	const struct samples_stream *stream = timed_stream(samples);
 
-	return stream ? pmu_stream_period(stream) : 0;
+	return stream ? pmu_stream_period(stream->stream) : 0;
 }
 
 void samples_mute(struct samples *samples)

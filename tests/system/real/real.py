@@ -94,9 +94,10 @@ def check_database(answers, case, status):
     losses = answers.db.execute(
         "select source, reason, sum(count) from loss group by 1, 2").fetchall()
     print(f"all losses: {losses}")
-    # cc1 recurses deeper than stacks are followed.
-    answers.expect("losses other than deep stacks",
-                   [row for row in losses if row[1] != "stack cut short"], [])
+    # cc1 recurses deeper than stacks are followed; processes shorter than a period have no sample.
+    known = ("stack cut short", "samples that never came")
+    answers.expect("losses other than deep stacks, and samples that never came",
+                   [row for row in losses if not row[1].startswith(known)], [])
     stops = {
         row[0]
         for row in answers.db.execute("select distinct stop from stack where stop is not null")
