@@ -382,14 +382,18 @@ static pthread_barrier_t barrier;
 struct thread {
 	int number;
 	double ms;
+	uint64_t seed;
 	int64_t spent_ns[3];
 };
+
+/* So long that asking for the time before and after is nothing beside it. */
+#define TOUCHES 400000
 
 static void touch_shared(int number, int which)
 {
 	word *at = which == 0 ? shared + number : padded + 32 * number;
 
-	for (int i = 0; i < 50000; i++) {
+	for (int i = 0; i < TOUCHES; i++) {
 		if (which == 2)
 			(void)*read_only;
 		else
@@ -397,17 +401,20 @@ static void touch_shared(int number, int which)
 	}
 }
 
+/* In any order: that of frames, in threads that keep their periods, is another matter. */
 static void *work_beside(void *argument)
 {
 	struct thread *thread = argument;
 	int64_t begin = cpu_ns();
 
 	pthread_barrier_wait(&barrier);
-	for (int i = 0; (double)(cpu_ns() - begin) < thread->ms * 1e6; i = (i + 1) % 3) {
+	while ((double)(cpu_ns() - begin) < thread->ms * 1e6) {
 		int64_t start = cpu_ns();
 
-		touch_shared(thread->number, i);
-		thread->spent_ns[i] += since_ns(start);
+		thread->seed = thread->seed * UINT64_C(6364136223846793005) + 1;
+		int which = (int)((thread->seed >> 33) % 3);
+		touch_shared(thread->number, which);
+		thread->spent_ns[which] += since_ns(start);
 	}
 	return NULL;
 }
@@ -419,7 +426,7 @@ static void *work_after(void *argument)
 	while ((double)thread->spent_ns[0] < thread->ms * 1e6 / 4) {
 		int64_t start = cpu_ns();
 
-		for (int i = 0; i < 50000; i++)
+		for (int i = 0; i < TOUCHES; i++)
 			taken[thread->number] += 1;
 		thread->spent_ns[0] += since_ns(start);
 	}
@@ -434,6 +441,7 @@ static void run_pair(void *(*function)(void *), double ms, const char *const *ob
 	pthread_t threads[2];
 
 	for (int i = 0; i < 2; i++) {
+		of[i].seed = random_below(UINT64_MAX);
 		if (pthread_create(&threads[i], NULL, function, &of[i]) != 0)
 			exit(1);
 		if (n_at_once == 1)
