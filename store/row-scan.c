@@ -5,9 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/cleanup.h"
 #include "store/compact/scan.h"
 #include "store/statement.h"
+#include "store/touch.h"
 
 static int64_t or_else(int64_t value, int64_t of_null)
 {
@@ -77,9 +79,10 @@ struct side {
 	const struct scan_rows *rows; /* at hand; NULL: none yet, or none any more */
 	bool is_over;
 	uint32_t at; /* the first row of them whose id is not less than the one that was sought */
+	int64_t left; /* the last id that was left behind; INT64_MIN: none yet */
 };
 
-/* Samples and their details beside the touches, each read once. */
+/* Samples and their details beside touches, each read once. */
 struct samples {
 	struct side samples;
 	struct side details;
@@ -99,6 +102,7 @@ static void close_samples(struct samples **samples)
 	}
 	free(*samples);
 }
+#define auto_samples __attribute__((cleanup(close_samples)))
 
 enum {
 	SAMPLE_ID,
@@ -113,29 +117,62 @@ enum {
 enum { DETAIL_SAMPLE, DETAIL_LATENCY, DETAIL_NODE };
 #define DETAIL "sample_id, latency, node"
 
-/* Ids of what is read are from low to high. */
-static int open_samples(sqlite3 *db, int64_t run_id, struct samples *samples)
+/* Of ids that are looked for, mostly none is in a word. */
+static uint32_t choose_ids(const void *context, const int64_t *const *columns, uint32_t n,
+			   uint32_t *chosen)
+{
+	const struct row_ids *wanted = context;
+	const int64_t *ids = columns[0]; /* ascending */
+	bool is_dense = (uint64_t)ids[n - 1] - (uint64_t)ids[0] == n - 1;
+	uint32_t n_chosen = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t at = (uint64_t)ids[i] - (uint64_t)wanted->first;
+		uint64_t word = at / 64 < wanted->n_words ? wanted->bits[at / 64] : 0;
+		if (word >> at % 64 & 1)
+			chosen[n_chosen++] = i;
+		else if (word == 0 && is_dense)
+			i += 63 - at % 64; /* to the next word */
+	}
+	return n_chosen;
+}
+
+/* Ids of what is read are from low to high. wanted: only these; NULL: all. */
+static int open_samples(sqlite3 *db, int64_t run_id, struct samples *samples,
+			const struct row_ids *wanted)
 {
 	const struct scan_query query = { "sample", SAMPLE, run_id };
+	const struct scan_choice choice = { 1, choose_ids, wanted };
 	const struct scan_query details = { "access_detail", DETAIL, run_id };
 	const struct scan_bound bound = { SAMPLE_TIME, samples->visitor->from_ns,
 					  samples->visitor->to_ns, false };
 	int r = scan_open(db, &query, &samples->samples.scan);
 
+	samples->details.left = INT64_MIN;
 	if (r == 0)
 		r = scan_open(db, &details, &samples->details.scan);
 	if (r < 0)
 		return r;
 	scan_bound(samples->samples.scan, &bound);
+	if (wanted) {
+		uint64_t last = (uint64_t)wanted->first + wanted->n_words * 64 - 1;
+		const struct scan_bound all = { SAMPLE_ID, wanted->first, (int64_t)last, false };
+		scan_bound(samples->samples.scan, &all);
+		scan_choose(samples->samples.scan, &choice);
+		scan_choose(samples->details.scan, &choice);
+	}
 	scan_extent(samples->samples.scan, SAMPLE_ID, &samples->low, &samples->high);
 	const struct scan_bound ids = { DETAIL_SAMPLE, samples->low, samples->high, false };
 	scan_bound(samples->details.scan, &ids);
-	return statement_prepare(
+	r = statement_prepare(
 		db,
 		"SELECT " SAMPLE ", (SELECT latency FROM access_detail WHERE sample_id ="
 		" sample.id), (SELECT node FROM access_detail WHERE sample_id = sample.id)"
 		" FROM sample WHERE id = ?1 AND +run_id = ?2",
 		&samples->one);
+	if (r == 0)
+		statement_integer(samples->one, 2, run_id);
+	return r;
 }
 
 /* The first of the rows at hand whose id is not less; mostly it is where the last one was. */
@@ -158,6 +195,8 @@ static uint32_t first_from(const struct side *side, int64_t id)
 /* The next rows. Returns 1, 0: there are none; or a negative errno. */
 static int side_step(struct side *side)
 {
+	if (side->rows)
+		side->left = side->rows->columns[0][side->rows->n - 1];
 	int r = side->is_over ? 0 : scan_next(side->scan, &side->rows);
 
 	side->at = 0;
@@ -231,11 +270,11 @@ static int read_row(struct samples *samples, uint32_t row)
 	set_sample(&samples->found, values);
 	while (r > 0 && !details->is_over && is_behind(details, values[SAMPLE_ID]))
 		r = side_step(details);
-	if (r < 0 || !details->rows)
-		return r < 0 ? r : 1;
-	if (details->rows->columns[DETAIL_SAMPLE][0] > values[SAMPLE_ID])
+	if (r < 0)
+		return r;
+	if (details->left >= values[SAMPLE_ID])
 		return look_up(samples, values[SAMPLE_ID]);
-	if (side_has(details, values[SAMPLE_ID]))
+	if (details->rows && side_has(details, values[SAMPLE_ID]))
 		set_detail(&samples->found, details->rows->columns[DETAIL_LATENCY][details->at],
 			   details->rows->columns[DETAIL_NODE][details->at]);
 	return 1;
@@ -327,13 +366,96 @@ static struct picture_row_touch touch_of(const int64_t *const *columns, uint32_t
 	};
 }
 
-static bool is_wanted(const void *context, const int64_t *const *columns, uint32_t row)
-{
-	const struct picture_touch_visitor *visitor = context;
+/* ---- Touches of some blocks ---- */
 
-	return visitor->wants(visitor->context, (int)columns[TOUCH_KIND][row],
-			      or_else(columns[TOUCH_OWNER][row], 0));
+/* Touches are kept until it is known which samples are wanted: 25 MiB. */
+#define MAX_KEPT (1u << 18)
+
+struct kept {
+	struct kept_touch {
+		int64_t sample_id;
+		struct picture_row_touch touch; /* without its sample */
+	} * items;
+	size_t n, n_allocated;
+	int64_t low, high; /* sample ids */
+};
+
+static void free_kept(struct kept *kept)
+{
+	free(kept->items);
 }
+
+static uint32_t choose_touches(const void *context, const int64_t *const *columns, uint32_t n,
+			       uint32_t *chosen)
+{
+	const struct row_ids *blocks = context;
+	uint32_t n_chosen = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		chosen[n_chosen] = i;
+		n_chosen += columns[TOUCH_KIND][i] == OWNER_heap &&
+			    row_ids_have(blocks, or_else(columns[TOUCH_OWNER][i], 0));
+	}
+	return n_chosen;
+}
+
+static int keep_touches(struct kept *kept, const struct samples *all, const struct scan_rows *rows)
+{
+	for (uint32_t i = 0; i < rows->n; i++) {
+		int64_t id = rows->columns[TOUCH_SAMPLE][i];
+		if (id < all->low || id > all->high)
+			continue;
+		if (grow_one(&kept->items, kept->n, &kept->n_allocated) < 0)
+			return -ENOMEM;
+		kept->low = kept->n == 0 || id < kept->low ? id : kept->low;
+		kept->high = kept->n == 0 || id > kept->high ? id : kept->high;
+		kept->items[kept->n++] =
+			(struct kept_touch){ id, touch_of(rows->columns, i, NULL) };
+	}
+	return 0;
+}
+
+static int tell_found(struct samples *samples, const struct kept *kept)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < kept->n && r == 0; i++) {
+		struct kept_touch *item = &kept->items[i];
+		r = find_sample(samples, item->sample_id);
+		if (r <= 0)
+			continue;
+		item->touch.sample = &samples->found;
+		r = samples->visitor->touch(samples->visitor->context, &item->touch);
+	}
+	return r;
+}
+
+/* Tell of them with their samples, of which no others are put together. */
+static int tell_kept(sqlite3 *db, int64_t run_id, const struct picture_touch_visitor *visitor,
+		     struct kept *kept)
+{
+	struct row_ids ids = { .first = kept->low };
+	auto_samples struct samples *samples = calloc(1, sizeof(*samples));
+
+	if (!samples || kept->n == 0)
+		return samples ? 0 : -ENOMEM;
+	ids.n_words = ((uint64_t)kept->high - (uint64_t)kept->low) / 64 + 1;
+	auto_free uint64_t *bits = ids.bits = calloc(ids.n_words, sizeof(*ids.bits));
+	if (!bits)
+		return -ENOMEM;
+	for (size_t i = 0; i < kept->n; i++) {
+		uint64_t at = (uint64_t)kept->items[i].sample_id - (uint64_t)ids.first;
+		bits[at / 64] |= UINT64_C(1) << at % 64;
+	}
+	samples->visitor = visitor;
+	int r = open_samples(db, run_id, samples, &ids);
+	if (r == 0)
+		r = tell_found(samples, kept);
+	kept->n = 0;
+	return r;
+}
+
+/* ---- All touches ---- */
 
 static int read_touches(struct samples *samples, const struct scan_rows *rows)
 {
@@ -358,27 +480,32 @@ int picture_scan_touches(sqlite3 *db, int64_t run_id, const struct picture_touch
 		" frame_id, size",
 		run_id,
 	};
-	const struct scan_choice choice = { TOUCH_OWNER + 1, is_wanted, visitor };
+	const struct scan_choice choice = { TOUCH_OWNER + 1, choose_touches, visitor->blocks };
+	__attribute__((cleanup(free_kept))) struct kept kept = { 0 };
 	struct scan_bound bound = { .column = TOUCH_SAMPLE };
 	const struct scan_rows *rows;
-	__attribute__((cleanup(close_samples))) struct samples *samples =
-		calloc(1, sizeof(*samples));
+	auto_samples struct samples *samples = calloc(1, sizeof(*samples));
 
 	if (!samples)
 		return -ENOMEM;
 	samples->visitor = visitor;
-	int r = open_samples(db, run_id, samples);
+	int r = open_samples(db, run_id, samples, NULL);
 	if (r == 0)
 		r = scan_open(db, &query, &scan);
 	if (r < 0)
 		return r;
-	statement_integer(samples->one, 2, run_id);
 	bound.low = samples->low;
 	bound.high = samples->high;
 	scan_bound(scan, &bound);
-	if (visitor->wants)
+	if (visitor->blocks)
 		scan_choose(scan, &choice);
-	while (r == 0 && (r = scan_next(scan, &rows)) == 1)
-		r = read_touches(samples, rows);
+	while (r == 0 && (r = scan_next(scan, &rows)) == 1) {
+		r = visitor->blocks ? keep_touches(&kept, samples, rows)
+				    : read_touches(samples, rows);
+		if (r == 0 && kept.n >= MAX_KEPT)
+			r = tell_kept(db, run_id, visitor, &kept);
+	}
+	if (r == 0 && visitor->blocks)
+		return tell_kept(db, run_id, visitor, &kept);
 	return r < 0 || !visitor->sample ? r : go_to(samples, INT64_MAX);
 }

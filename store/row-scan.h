@@ -4,6 +4,7 @@
  */
 #include <sqlite3.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct picture_row_block {
@@ -48,10 +49,24 @@ struct picture_row_touch {
 
 typedef int (*picture_visit_block)(void *context, const struct picture_row_block *block);
 
+/* A set of ids: a bit for each from the first one on. */
+struct row_ids {
+	int64_t first;
+	uint64_t *bits;
+	size_t n_words;
+};
+
+static inline bool row_ids_have(const struct row_ids *ids, int64_t id)
+{
+	uint64_t at = (uint64_t)id - (uint64_t)ids->first;
+
+	return at / 64 < ids->n_words && ids->bits[at / 64] >> at % 64 & 1;
+}
+
 /* Samples in the order of their ids, each before the first of its touches. */
 struct picture_touch_visitor {
-	/* Whether the touches of an owner are wanted; also called by another thread. NULL: all. */
-	bool (*wants)(const void *context, int owner_kind, int64_t owner_id);
+	/* Only touches of these; `sample` is NULL then. NULL: all. Threads read it, too. */
+	const struct row_ids *blocks;
 	int (*sample)(void *context, const struct picture_row_sample *sample); /* NULL is fine */
 	int (*touch)(void *context, const struct picture_row_touch *touch);
 	void *context;

@@ -196,28 +196,30 @@ wide static void put_plain(const struct reading *reading, const uint64_t *codes,
 wide static void put_relative(const struct reading *reading, const uint64_t *codes,
 			      const int64_t *others, int64_t *values, uint32_t n)
 {
-	uint64_t base = reading->head->base;
-	unsigned shift = reading->head->shift;
-
-	for (uint32_t i = 0; i < n; i++)
-		values[i] = (int64_t)((uint64_t)others[i] + base + (codes[i] << shift));
-}
-
-static void put_distances(struct reading *reading, const uint64_t *codes, const int64_t *others,
-			  int64_t *values, uint32_t n)
-{
 	uint64_t base = reading->head->base, has_null = reading->has_null;
 	unsigned shift = reading->head->shift;
 
-	for (uint32_t i = 0; i < n; i++) {
-		if (codes[i] < has_null) {
-			values[i] = CHUNK_NULL;
-			continue;
-		}
-		uint64_t from = others ? (uint64_t)others[i] : reading->before;
-		reading->before = from + base + ((codes[i] - has_null) << shift);
-		values[i] = (int64_t)reading->before;
+	for (uint32_t i = 0; i < n && !has_null; i++)
+		values[i] = (int64_t)((uint64_t)others[i] + base + (codes[i] << shift));
+	for (uint32_t i = 0; i < n && has_null; i++) {
+		uint64_t value = (uint64_t)others[i] + base + ((codes[i] - 1) << shift);
+		values[i] = codes[i] ? (int64_t)value : CHUNK_NULL;
 	}
+}
+
+/* Distances from the row before: each waits for one addition only. */
+static void put_deltas(struct reading *reading, const uint64_t *codes, int64_t *values, uint32_t n)
+{
+	uint64_t base = reading->head->base, has_null = reading->has_null;
+	uint64_t before = reading->before;
+	unsigned shift = reading->head->shift;
+
+	for (uint32_t i = 0; i < n; i++) {
+		bool is_null = codes[i] < has_null;
+		before += is_null ? 0 : base + ((codes[i] - has_null) << shift);
+		values[i] = is_null ? CHUNK_NULL : (int64_t)before;
+	}
+	reading->before = before;
 }
 
 /* others: NULL but for RELATIVE. */
@@ -228,10 +230,10 @@ static int put_codes(struct reading *reading, const uint64_t *codes, const int64
 		return put_listed(reading, codes, reading->list, values, n);
 	if (reading->head->coding == CHUNK_PLAIN)
 		put_plain(reading, codes, values, n);
-	else if (others && !reading->has_null)
+	else if (others)
 		put_relative(reading, codes, others, values, n);
 	else
-		put_distances(reading, codes, others, values, n);
+		put_deltas(reading, codes, values, n);
 	return 0;
 }
 

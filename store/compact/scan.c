@@ -114,11 +114,7 @@ static void choose_rows(const struct scan *scan, struct job *job)
 
 	for (unsigned i = 0; i < choice->n_columns; i++)
 		columns[i] = job->columns[scan->columns[i]].values;
-	job->n = 0;
-	for (uint32_t i = 0; i < job->head->n_rows; i++) {
-		if (choice->is_wanted(choice->context, columns, i))
-			job->chosen[job->n++] = i;
-	}
+	job->n = choice->choose(choice->context, columns, job->head->n_rows, job->chosen);
 	for (unsigned i = 0; i < CHUNK_COLUMNS; i++) {
 		int64_t *values = job->columns[i].values;
 		for (uint32_t row = 0; job->first >> i & 1 && row < job->n; row++)

@@ -26,7 +26,9 @@ struct scan_query {
  */
 struct scan_choice {
 	unsigned n_columns; /* of the query's, from its first one on */
-	bool (*is_wanted)(const void *context, const int64_t *const *columns, uint32_t row);
+	/* Put which of n rows are wanted, ascending, into chosen; returns how many they are. */
+	uint32_t (*choose)(const void *context, const int64_t *const *columns, uint32_t n,
+			   uint32_t *chosen);
 	const void *context; /* must not change while rows are read */
 };
 

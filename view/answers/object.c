@@ -61,27 +61,18 @@ struct level {
 	char *name; /* owned; NULL: none */
 };
 
-/* A bit for each id from the first one on: millions of owners of touches are looked for. */
+/* Blocks, among which millions of owners of touches are looked for. */
 struct members {
-	int64_t first;
+	struct row_ids ids;
 	uint64_t most; /* ids that there may be: of damaged ones those that lie too far go */
-	uint64_t *bits;
-	size_t n_words;
 	uint32_t *before; /* members before each word */
 };
-
-static bool has_member(const struct members *members, int64_t id)
-{
-	uint64_t at = (uint64_t)id - (uint64_t)members->first;
-
-	return at / 64 < members->n_words && members->bits[at / 64] >> at % 64 & 1;
-}
 
 /* Which one in the order of ids it is. */
 static size_t place_of(const struct members *members, int64_t id)
 {
-	uint64_t at = (uint64_t)id - (uint64_t)members->first;
-	uint64_t lower = members->bits[at / 64] & ((UINT64_C(1) << at % 64) - 1);
+	uint64_t at = (uint64_t)id - (uint64_t)members->ids.first;
+	uint64_t lower = members->ids.bits[at / 64] & ((UINT64_C(1) << at % 64) - 1);
 
 	return members->before[at / 64] + (size_t)__builtin_popcountll(lower);
 }
@@ -89,14 +80,15 @@ static size_t place_of(const struct members *members, int64_t id)
 /* The first one has the least id. Returns 1, 0: it is too far, or -ENOMEM. */
 static int add_member(struct members *members, int64_t id)
 {
-	if (!members->bits)
-		members->first = id;
-	uint64_t at = (uint64_t)id - (uint64_t)members->first;
+	if (!members->ids.bits)
+		members->ids.first = id;
+	uint64_t at = (uint64_t)id - (uint64_t)members->ids.first;
 	if (at >= members->most)
 		return 0;
-	int r = grow_array_to(&members->bits, at / 64, &members->n_words, sizeof(*members->bits));
+	int r = grow_array_to(&members->ids.bits, at / 64, &members->ids.n_words,
+			      sizeof(*members->ids.bits));
 	if (r == 0)
-		members->bits[at / 64] |= UINT64_C(1) << at % 64;
+		members->ids.bits[at / 64] |= UINT64_C(1) << at % 64;
 	return r < 0 ? r : 1;
 }
 
@@ -104,10 +96,10 @@ static int number_members(struct members *members)
 {
 	uint32_t n = 0;
 
-	members->before = calloc(members->n_words + 1, sizeof(*members->before));
-	for (size_t i = 0; members->before && i < members->n_words; i++) {
+	members->before = calloc(members->ids.n_words + 1, sizeof(*members->before));
+	for (size_t i = 0; members->before && i < members->ids.n_words; i++) {
 		members->before[i] = n;
-		n += (uint32_t)__builtin_popcountll(members->bits[i]);
+		n += (uint32_t)__builtin_popcountll(members->ids.bits[i]);
 	}
 	return members->before ? 0 : -ENOMEM;
 }
@@ -135,7 +127,7 @@ static void free_reading(struct reading *reading)
 	for (size_t i = 0; i < reading->n_levels; i++)
 		free(reading->levels[i].name);
 	free(reading->levels);
-	free(reading->members.bits);
+	free(reading->members.ids.bits);
 	free(reading->members.before);
 	free(reading->addresses);
 	free(reading->lived);
@@ -182,14 +174,21 @@ static int look_at_waiter(struct reading *reading)
 
 enum { BLOCK_SITE, BLOCK_ID, BLOCK_ADDRESS, BLOCK_SIZE, BLOCK_ALLOCATED, BLOCK_FREED };
 
-/* Whether a block is meant; both are from the first columns. */
-static bool is_of_site(const void *context, const int64_t *const *columns, uint32_t i)
+/* The blocks that are meant; both are from the first columns. */
+static uint32_t choose_blocks(const void *context, const int64_t *const *columns, uint32_t n,
+			      uint32_t *chosen)
 {
 	const struct reading *reading = context;
-	int64_t site = columns[BLOCK_SITE][i];
+	const int64_t *values = columns[reading->block ? BLOCK_ID : BLOCK_SITE];
+	int64_t wanted = reading->block ? reading->block : reading->site;
+	int64_t or_this = reading->block || wanted ? wanted : SCAN_NULL; /* of no site */
+	uint32_t n_chosen = 0;
 
-	return reading->block ? columns[BLOCK_ID][i] == reading->block
-			      : (site == SCAN_NULL ? 0 : site) == reading->site;
+	for (uint32_t i = 0; i < n; i++) {
+		chosen[n_chosen] = i;
+		n_chosen += values[i] == wanted || values[i] == or_this;
+	}
+	return n_chosen;
 }
 
 /* What is done with each block that is meant. */
@@ -202,7 +201,7 @@ static int read_blocks(struct reading *reading, visit_block visit)
 					  "stack_id, id, address, size, allocated_ns, freed_ns",
 					  reading->question->run };
 	const struct scan_choice choice = { reading->block ? BLOCK_ID + 1 : BLOCK_SITE + 1,
-					    is_of_site, reading };
+					    choose_blocks, reading };
 	const struct scan_bound only = { BLOCK_ID, reading->block, reading->block, false };
 	const struct scan_rows *rows;
 	int r = scan_open(reading->question->db, &query, &scan);
@@ -296,13 +295,6 @@ static void set_bounds(const struct reading *reading)
 
 /* ---- Touches ---- */
 
-static bool is_of_block(const void *context, int owner_kind, int64_t owner_id)
-{
-	const struct reading *reading = context;
-
-	return owner_kind == OWNER_heap && has_member(&reading->members, owner_id);
-}
-
 static int count_touch(void *context, const struct picture_row_touch *row)
 {
 	struct reading *reading = context;
@@ -348,7 +340,7 @@ static int count(struct view_question *question, const struct object *object)
 						     " AND measures = 'time' AND error = 0"),
 	};
 	const struct picture_touch_visitor visitor = {
-		.wants = is_of_block,
+		.blocks = &reading.members.ids,
 		.touch = count_touch,
 		.context = &reading,
 		.from_ns = reading.from_ns,
