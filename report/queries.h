@@ -69,6 +69,9 @@ extern const char report_list_sql[];
 extern const char report_processes_sql[];
 extern const char report_regions_sql[];
 extern const char report_functions_sql[];
+extern const char report_region_columns_sql[]; /* of both */
+/* Where report.columns_sql go. */
+#define REPORT_MORE_COLUMNS "/* more columns */"
 extern const char report_components_sql[];
 extern const char report_components_foot_sql[];
 extern const char report_functions_foot_sql[];

@@ -42,7 +42,20 @@ const char report_processes_sql[] =
 	SHARE_OF("own_time_ns", "own CPU", "own low", "own high") " " \
 	REPORT_SQL_BLOCKS("all_blocks") " AS blocks, " REPORT_SQL_BLOCKS("all_bytes") " AS bytes," \
 	" " REPORT_SQL_BLOCKS("own_bytes") " AS \"own bytes\"," \
-	" " REPORT_SQL_FAULTS("all_faults") " AS faults,"
+	" " REPORT_SQL_FAULTS("all_faults") " AS faults," REPORT_MORE_COLUMNS
+
+/*
+ * Of components with values in regions: what a counter grew by, or the most of another. of_row has
+ * their values by what rows of the report call id.
+ */
+const char report_region_columns_sql[] =
+	"WITH shown(kind, value, word) AS (VALUES ('counter', 'total', ''), ('counter', 'own',"
+	"  'own '), ('gauge', 'most', 'most '), ('max', 'most', 'most '))"
+	" SELECT group_concat(printf(' (SELECT %s FROM of_row WHERE component_id = %d AND of ="
+	" id) AS \"%s%w [%w]\",', value, component.id, word, name, unit), '') FROM component"
+	" CROSS JOIN shown USING (kind) WHERE run_id = :run AND EXISTS (SELECT 1 FROM"
+	" component_value AS value WHERE value.run_id = :run AND component_id = component.id AND"
+	" path_id > 0)";
 
 /* Trips, and then what is in a region with those inside it; own: without them. */
 const char report_regions_sql[] =
@@ -52,7 +65,8 @@ const char report_regions_sql[] =
 	"  UNION ALL SELECT part.id, path.text || ' / ' || part.name,"
 	"  path.place || printf('%08d', part.id)"
 	"  FROM path JOIN region_total AS part ON part.run_id = :run AND part.parent_id ="
-	" path.id)," WHOLE REGION_COLUMNS " path.text AS region"
+	" path.id), of_row AS (SELECT path_id AS of, component_id, total, own, most FROM"
+	" component_value WHERE run_id = :run)," WHOLE REGION_COLUMNS " path.text AS region"
 	" FROM whole, region_total JOIN path USING (id) WHERE run_id = :run ORDER BY place LIMIT"
 	" :limit";
 
@@ -69,11 +83,15 @@ const char report_functions_sql[] =
 	"  JOIN region_total AS around ON around.run_id = :run AND around.id = above.parent_id"
 	"  WHERE around.name <> above.name),"
 	" outer AS MATERIALIZED (SELECT id FROM above WHERE parent_id IS NULL),"
-	" flat AS (SELECT name, sum(n_trips) AS n_trips, sum(n_left_open) AS n_left_open,"
+	" of_row AS MATERIALIZED (SELECT name AS of, component_id, sum(iif(outer.id IS NULL, 0,"
+	"  total)) AS total, sum(own) AS own, max(most) AS most FROM component_value AS value"
+	"  JOIN region_total AS part ON part.run_id = :run AND part.id = path_id LEFT JOIN outer"
+	"  ON outer.id = path_id WHERE value.run_id = :run GROUP BY name, component_id),"
+	" flat AS (SELECT name AS id, name, sum(n_trips) AS n_trips, sum(n_left_open) AS n_left_open,"
 	OUTER("ns") OWN("ns") OUTER("time_ns") OWN("time_ns") OUTER("blocks") OUTER("bytes")
 	OWN("bytes") OUTER("faults") " count(*) AS n_paths"
 	" FROM region_total AS part LEFT JOIN outer USING (id) WHERE run_id = :run GROUP BY name"
-	" UNION ALL SELECT name, n_trips, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,"
+	" UNION ALL SELECT name, name, n_trips, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,"
 	" NULL FROM function_trips WHERE run_id = :run),"
 	WHOLE REGION_COLUMNS " n_paths AS paths, name AS function"
 	" FROM whole, flat ORDER BY own_ns DESC, n_trips DESC, name LIMIT :limit";

@@ -60,8 +60,11 @@ struct report {
 	/* A list is this query, with :run and :limit, ... */
 	const char *sql;
 	const char *text_sql; /* another one for text; NULL: the same */
+	/* gives the text of more columns, as REPORT_MORE_COLUMNS (queries.h) in sql; may be NULL */
+	const char *columns_sql;
 	const enum table_kind *kinds;
 	size_t n_kinds;
+	enum table_kind rest; /* numbers in columns beyond those */
 	enum report_scope scope;
 	/* each row is a line under the rows, or under what is said instead; may be NULL */
 	const char *foot_sql;
@@ -111,6 +114,13 @@ int report_write(FILE *out, sqlite3 *db, const struct report *report,
  */
 int report_foot_write(FILE *out, sqlite3 *db, const struct report *report,
 		      const struct report_request *request, size_t n_rows);
+
+/*
+ * Prepare the query of a list, of text or for programs, with all its columns. Limit: as :limit.
+ * NULL on error (sqlite3_errcode(db)); the caller finalizes.
+ */
+sqlite3_stmt *report_rows_prepare(sqlite3 *db, const struct report *report, bool is_text,
+				  int64_t run_id, int64_t limit);
 
 /* How many rows of text a list has without a limit. Returns 0 or -ENOMEM. */
 int report_rows_count(sqlite3 *db, const struct report *report, int64_t run_id, int64_t *ret_n);

@@ -140,11 +140,27 @@ int report_rows_count(sqlite3 *db, const struct report *report, int64_t run_id, 
 	return 0;
 }
 
+sqlite3_stmt *report_rows_prepare(sqlite3 *db, const struct report *report, bool is_text,
+				  int64_t run_id, int64_t limit)
+{
+	const char *sql = is_text && report->text_sql ? report->text_sql : report->sql;
+	auto_free char *more =
+		report->columns_sql ? report_sql_text(db, report->columns_sql, run_id) : NULL;
+
+	if (!more)
+		return report_sql_prepare(db, sql, run_id, limit);
+	const char *at = strstr(sql, REPORT_MORE_COLUMNS);
+	auto_free char *whole = NULL;
+	return asprintf(&whole, "%.*s%s%s", (int)(at - sql), sql, more, at) < 0
+		       ? NULL
+		       : report_sql_prepare(db, whole, run_id, limit);
+}
+
 static int write_list(FILE *out, sqlite3_stmt *stmt, const struct report *report,
 		      const struct report_request *request)
 {
 	struct table_style style = { request->format, report->kinds, report->n_kinds,
-				     request->width, true };
+				     request->width,  true,	     .rest = report->rest };
 	bool is_text = request->format == TABLE_TEXT;
 	size_t n_rows = 0;
 
@@ -166,9 +182,8 @@ static int write_rows(FILE *out, sqlite3 *db, const struct report *report,
 		      const struct report_request *request)
 {
 	bool is_text = request->format == TABLE_TEXT;
-	const char *sql = is_text && report->text_sql ? report->text_sql : report->sql;
 	auto_statement sqlite3_stmt *stmt =
-		report_sql_prepare(db, sql, request->run_id, request->limit);
+		report_rows_prepare(db, report, is_text, request->run_id, request->limit);
 
 	if (!stmt)
 		return -EPROTO;

@@ -41,7 +41,7 @@ static void cells_finish(struct cells *cells)
 
 static enum table_kind kind_of(const struct table_style *style, int column)
 {
-	return (size_t)column < style->n_kinds ? style->kinds[column] : TABLE_PLAIN;
+	return (size_t)column < style->n_kinds ? style->kinds[column] : style->rest;
 }
 
 static struct format_text format_time(int64_t ns)

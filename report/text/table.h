@@ -35,12 +35,13 @@ enum table_kind {
 
 struct table_style {
 	enum table_format format;
-	const enum table_kind *kinds; /* one for each of n_kinds columns; the rest is plain */
+	const enum table_kind *kinds; /* one for each of the first n_kinds columns */
 	size_t n_kinds;
 	unsigned width; /* that lines of text have at most; 0: as many as they need */
 	bool is_silent_when_empty; /* text: no head line over no rows */
 	void (*on_row)(void *context); /* CSV, JSON: behind each row; may be NULL */
 	void *context;
+	enum table_kind rest; /* of columns beyond n_kinds */
 };
 
 /* A number of bytes, of ns, or of things, rounded. */

@@ -2,6 +2,7 @@
 that is not known here is an error, so that none is passed over."""
 import json
 import pathlib
+import re
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "schemas/json"
 NOTES = {"$schema", "$defs", "title", "description"}
@@ -23,6 +24,9 @@ def of_object(value, schema, root, place):
     for name, part in value.items():
         if name in properties:
             yield from problems(part, properties[name], root, f"{place}.{name}")
+        elif matching := [part for pattern, part in schema.get("patternProperties", {}).items()
+                          if re.search(pattern, name)]:
+            yield from problems(value[name], matching[0], root, f"{place}.{name}")
         elif schema.get("additionalProperties", True) is False:
             yield f"{place} has an unknown {name}"
         elif isinstance(schema.get("additionalProperties"), dict):
@@ -45,7 +49,7 @@ def problems(value, schema, root=None, place="it"):
         for part in parts:
             schema = schema[part]
     known = NOTES | {"type", "enum", "minimum", "maximum", "required", "properties",
-                     "additionalProperties", "items", "maxItems"}
+                     "patternProperties", "additionalProperties", "items", "maxItems"}
     if set(schema) - known:
         raise ValueError(f"{set(schema) - known}: unknown to {__file__}")
     kinds = schema.get("type", [])

@@ -46,8 +46,9 @@ static void write_head(struct json *json, const struct report *report, sqlite3_s
 	json_set_text(json, "title", report->title);
 	json_name(json, "kinds");
 	json_open(json, '[');
-	for (size_t i = 0; i < report->n_kinds; i++)
-		json_text(json, kind_names[report->kinds[i]]);
+	/* What names the rows comes last. */
+	for (size_t i = 0; i < report->n_kinds || i + 1 < (size_t)sqlite3_column_count(rows); i++)
+		json_text(json, kind_names[i < report->n_kinds ? report->kinds[i] : report->rest]);
 	json_close(json, ']');
 	json_name(json, "names");
 	json_open(json, '[');
@@ -95,7 +96,7 @@ static int write_list(struct view_question *question, const struct report *repor
 	/* Without a query that counts rows the list itself is read to its end. */
 	int64_t limit = report->n_sql ? request->limit : -1;
 	auto_statement sqlite3_stmt *rows =
-		report_sql_prepare(question->db, report->sql, request->run_id, limit);
+		report_rows_prepare(question->db, report, false, request->run_id, limit);
 	int64_t n_all = 0;
 
 	if (!rows)

@@ -2,6 +2,7 @@
 """Plug-ins of --load: values that are known, what goes wrong in them, and a program that does not
 notice. Arguments: memsight, victim-plugins, plugin-steps, a library without plug-in, the plug-ins
 rusage, proc and perf."""
+import json
 import os
 import signal
 import struct
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 
+import json_schema
 from whole import Checks, run
 
 checks = Checks()
@@ -58,6 +60,15 @@ def values_are_those_of_regions():
     sizes = run([MEMSIGHT, "query", "--format", "csv", trace,
                  "SELECT count(*) FROM allocation WHERE size = 12345"]).split()
     checks.that(sizes[-1] == "0", f"blocks of the plug-in: {sizes}")
+    for report, last in ("regions", "region"), ("functions", "function"):
+        rows = json.loads(run([MEMSIGHT, "report", trace, "--" + report, "--format", "json"]))
+        json_schema.check_report(checks, rows, report)
+        found = {row[last]: [row["steps [steps]"], row["own steps [steps]"],
+                             row["most level [m]"], row["most peak [m]"]] for row in rows}
+        path = ("outer / ", "around / ") if report == "regions" else ("", "")
+        checks.that(found == {"outer": [42, 24, -7, -7], path[0] + "inner": [18, 18, -7, -7],
+                              "around": [6, 3, -7, -7], path[1] + "left open": [3, 3, -7, -7]}
+                    and not any("nothing" in name for name in rows[0]), f"{report}: {found}")
     report = run([MEMSIGHT, "report", trace, "--plugins"])
     checks.that("plug-in steps: " in report and "outer / inner" in report, report)
 
