@@ -478,9 +478,12 @@ static int list_command(const char *command, struct loaded_files *files)
 	return CMD_DONE;
 }
 
+#define EXEC_PATIENCE_MS 1000u
+
 struct mapped {
 	pid_t pid;
 	struct loaded_files *files;
+	size_t n_seen;
 	size_t n_gone; /* that are not there any more, or not the same */
 	int error;
 };
@@ -494,6 +497,7 @@ static void take_map(void *user, const struct image_map *map)
 
 	if (!(map->prot & PROT_EXEC) || map->path[0] != '/' || !map->inode)
 		return;
+	mapped->n_seen++;
 	if (stat(map->path, &status) == 0 && status.st_ino == map->inode) {
 		mapped->error |= loaded_files_add(mapped->files, map->path);
 		return;
@@ -506,12 +510,27 @@ static void take_map(void *user, const struct image_map *map)
 		mapped->n_gone++;
 }
 
+/*
+ * In the midst of an exec a process has nothing mapped: whoever has started it knows already that
+ * the exec went well, as files that it closes are closed by then.
+ */
+static int look_at_maps(struct mapped *mapped)
+{
+	int r = image_each_map(mapped->pid, take_map, mapped);
+
+	for (unsigned ms = 0; r == 0 && mapped->n_seen == 0 && ms < EXEC_PATIENCE_MS; ms++) {
+		usleep(1000);
+		r = image_each_map(mapped->pid, take_map, mapped);
+	}
+	return r;
+}
+
 /* Those that processes have mapped, also by dlopen. */
 static int list_processes(const pid_t *pids, size_t n, struct loaded_files *files)
 {
 	for (size_t i = 0; i < n; i++) {
 		struct mapped mapped = { .pid = pids[i], .files = files };
-		int r = image_each_map(pids[i], take_map, &mapped);
+		int r = look_at_maps(&mapped);
 
 		if (r < 0 || mapped.error)
 			return cmd_fail("cannot see what process %d has mapped: %s", (int)pids[i],

@@ -264,7 +264,23 @@ static int complain(struct option_set *options, const char *what, const char *wo
 	return -EINVAL;
 }
 
-/* The option of `command` with this name (or, once no name is equal, this unique beginning). */
+static const char *command_with(const char *name, size_t n_bytes)
+{
+	for (int i = 0; i < COMMAND_COUNT * OPTION_COUNT; i++) {
+		const struct option_row *row = option_row((enum option_id)(i % OPTION_COUNT));
+		enum command_id command = (enum command_id)(i / OPTION_COUNT);
+
+		if (option_is_of(row->id, command) && strncmp(row->name, name, n_bytes) == 0 &&
+		    row->name[n_bytes] == '\0')
+			return option_command(command)->name;
+	}
+	return NULL;
+}
+
+/*
+ * The option of `command` with this name, or this unique beginning; the whole name of an option of
+ * another command is no beginning.
+ */
 static int find_name(enum command_id command, const char *name, size_t n_bytes)
 {
 	int found = -ENOENT;
@@ -278,7 +294,7 @@ static int find_name(enum command_id command, const char *name, size_t n_bytes)
 			return id;
 		found = found == -ENOENT ? id : -EINVAL;
 	}
-	return found;
+	return command_with(name, n_bytes) ? -ENOENT : found;
 }
 
 static int find_letter(enum command_id command, char letter)
@@ -314,9 +330,12 @@ static int complain_unknown(struct option_set *options, const char *name, size_t
 		if (option_is_of((enum option_id)id, options->command))
 			parse_nearest_offer(&nearest, option_row((enum option_id)id)->name);
 	}
-	if (nearest.name)
+	const char *command = command_with(name, n_bytes);
+	if (command)
+		snprintf(hint, sizeof(hint), "it is one of memsight %s", command);
+	else if (nearest.name)
 		snprintf(hint, sizeof(hint), "did you mean --%s?", nearest.name);
-	return complain(options, "unknown option", shown, nearest.name ? hint : NULL);
+	return complain(options, "unknown option", shown, command || nearest.name ? hint : NULL);
 }
 
 /* One more of a TEXTS option; those of a lower origin go. */

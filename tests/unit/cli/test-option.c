@@ -329,7 +329,9 @@ static const struct {
 	{ COMMAND_RECORD, "-q", "missing" },
 	{ COMMAND_QUERY, "app.mst", "missing" },
 	{ COMMAND_QUERY, "app.mst one two", "too many: two" },
-	{ COMMAND_REPORT, "app.mst --freq 3", "unknown option --freq" },
+	{ COMMAND_REPORT, "app.mst --freq 3",
+	  "unknown option --freq; it is one of memsight record" },
+	{ COMMAND_ATTACH, "--load x.so 1", "unknown option --load; it is one of memsight record" },
 	{ COMMAND_REPORT, "app.mst --limit=-1", "not a number" },
 };
 
