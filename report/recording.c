@@ -87,7 +87,8 @@ const char report_functions_sql[] =
 	"  total)) AS total, sum(own) AS own, max(most) AS most FROM component_value AS value"
 	"  JOIN region_total AS part ON part.run_id = :run AND part.id = path_id LEFT JOIN outer"
 	"  ON outer.id = path_id WHERE value.run_id = :run GROUP BY name, component_id),"
-	" flat AS (SELECT name AS id, name, sum(n_trips) AS n_trips, sum(n_left_open) AS n_left_open,"
+	" flat AS (SELECT name AS id, name, sum(n_trips) AS n_trips, sum(n_left_open) AS"
+	" n_left_open,"
 	OUTER("ns") OWN("ns") OUTER("time_ns") OWN("time_ns") OUTER("blocks") OUTER("bytes")
 	OWN("bytes") OUTER("faults") " count(*) AS n_paths"
 	" FROM region_total AS part LEFT JOIN outer USING (id) WHERE run_id = :run GROUP BY name"
