@@ -92,8 +92,8 @@ const char report_functions_sql[] =
 	OUTER("ns") OWN("ns") OUTER("time_ns") OWN("time_ns") OUTER("blocks") OUTER("bytes")
 	OWN("bytes") OUTER("faults") " count(*) AS n_paths"
 	" FROM region_total AS part LEFT JOIN outer USING (id) WHERE run_id = :run GROUP BY name"
-	" UNION ALL SELECT name, name, n_trips, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,"
-	" NULL FROM function_trips WHERE run_id = :run),"
+	" UNION ALL SELECT name, name, n_trips, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,"
+	" NULL, NULL FROM function_trips WHERE run_id = :run),"
 	WHOLE REGION_COLUMNS " n_paths AS paths, name AS function"
 	" FROM whole, flat ORDER BY own_ns DESC, n_trips DESC, name LIMIT :limit";
 
