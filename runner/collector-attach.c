@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 
 #include "common/cleanup.h"
 #include "runner/collector.h"
@@ -52,11 +53,14 @@ void collector_hear_attacher(struct collector *collector, size_t i)
 	if (err == 0)
 		cleanup_close(&outcome.blocks_fd);
 	if (err < 0) {
+		int status = attacher_status(&attached->attacher);
+
 		epoll_ctl(collector->epoll_fd, EPOLL_CTL_DEL, attached->attacher.fd, NULL);
 		collector_warn(collector,
-			       "the process of memsight that would leave process %d was ended: "
-			       "`memsight detach %d' does that",
-			       pid, pid);
+			       "the process of memsight that would leave process %d was ended "
+			       "(%s %d): `memsight detach %d' does that",
+			       pid, WIFSIGNALED(status) ? "signal" : "status",
+			       WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), pid);
 		collector->was_let_go |= attached->attacher.is_asked;
 	} else if (outcome.error < 0 && !attached->has_ended) {
 		collector_warn(collector,

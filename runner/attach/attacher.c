@@ -141,11 +141,21 @@ int attacher_take(struct attacher *attacher, struct attach_outcome *ret_outcome)
 	return 0;
 }
 
+int attacher_status(struct attacher *attacher)
+{
+	int status = -1;
+	pid_t pid;
+
+	do {
+		pid = attacher->pid > 0 ? waitpid(attacher->pid, &status, 0) : -1;
+	} while (attacher->pid > 0 && pid < 0 && errno == EINTR);
+	attacher->pid = -1;
+	return pid > 0 ? status : -1;
+}
+
 void attacher_finish(struct attacher *attacher)
 {
 	cleanup_close(&attacher->fd);
-	if (attacher->pid > 0)
-		while (waitpid(attacher->pid, NULL, 0) < 0 && errno == EINTR)
-			continue;
+	attacher_status(attacher);
 	*attacher = ATTACHER_CLOSED;
 }

@@ -44,5 +44,8 @@ int attacher_leave(struct attacher *attacher);
 /* What came of it; waits. Its blocks_fd is the caller's to close. -EPIPE: it was killed. */
 int attacher_take(struct attacher *attacher, struct attach_outcome *ret_outcome);
 
+/* How one that has nothing more to say has ended, as from wait(); waits. -1: that is not known. */
+int attacher_status(struct attacher *attacher);
+
 /* End it; what it has not taken back yet it takes back now. Safe on ATTACHER_CLOSED. */
 void attacher_finish(struct attacher *attacher);
