@@ -8,10 +8,11 @@
 #include "common/radix-sort.h"
 #include "store/axis.h"
 
-#define LARGE_BYTES 65536u
-#define NEAR_BYTES  256u /* blocks nearer to each other are in no order */
-#define LONG_SPANS  2u /* of a chunk's allocations */
-#define OWN_FRAME   1024u /* rows of a kind that are not put with those of others */
+#define LARGE_BYTES  65536u
+#define NEAR_BYTES   256u /* blocks nearer to each other are in no order */
+#define NARROW_BYTES (1u << 20)
+#define LONG_SPANS   2u /* of a chunk's allocations */
+#define OWN_FRAME    1024u /* rows of a kind that are not put with those of others */
 _Static_assert(2 * (CHUNK_ROWS / OWN_FRAME + CHUNK_ROWS / CHUNK_FRAME_ROWS) + 64 <= CHUNK_FRAMES,
 	       "each large kind has a rest, and others before it");
 
@@ -41,6 +42,29 @@ static uint64_t kind_of(const struct frame_columns *columns, uint32_t row, uint6
 	return ((uint64_t)columns->processes[row] << 6) +
 	       8 * tier_of(columns->sizes[row], LARGE_BYTES) +
 	       tier_of(life_of(columns, row), LONG_SPANS * span_ns);
+}
+
+static uint64_t span_of(const struct frame_columns *columns, uint32_t n)
+{
+	return 1 + (uint64_t)picture_life_ns(columns->allocated[0], columns->allocated[n - 1]);
+}
+
+/*
+ * Rows of one kind within few addresses, as of a program that frees what it allocates: a picture
+ * meets all of them in any order, and that of their ids costs nothing.
+ */
+static bool is_narrow(const struct frame_columns *columns, uint32_t n)
+{
+	uint64_t span_ns = span_of(columns, n), kind = kind_of(columns, 0, span_ns);
+	uint64_t low = (uint64_t)columns->addresses[0], high = low;
+	uint32_t i = 0;
+
+	for (; i < n && high - low < NARROW_BYTES && kind_of(columns, i, span_ns) == kind; i++) {
+		uint64_t address = (uint64_t)columns->addresses[i];
+		low = address < low ? address : low;
+		high = address > high ? address : high;
+	}
+	return i == n && high - low < NARROW_BYTES;
 }
 
 /* Places from one to another become frames of about the same number of rows. */
@@ -82,8 +106,7 @@ static int arrange(struct chunk_frames *frames, const struct frame_columns *colu
 	auto_free struct radix_key *room = malloc(2 * (size_t)n * sizeof(*room));
 	auto_free uint8_t *frame_of = malloc(n);
 	uint32_t next[CHUNK_FRAMES]; /* place of a frame */
-	uint64_t span_ns =
-		1 + (uint64_t)picture_life_ns(columns->allocated[0], columns->allocated[n - 1]);
+	uint64_t span_ns = span_of(columns, n);
 
 	if (!room || !frame_of)
 		return -ENOMEM;
@@ -140,7 +163,7 @@ int chunk_frames_make(struct chunk_frames *frames, const struct frame_columns *c
 {
 	/* Ids that lie far apart could not be put in order again. */
 	bool is_spread = (uint64_t)columns->ids[n - 1] - (uint64_t)columns->ids[0] >= CHUNK_SPREAD;
-	bool is_alone = n <= CHUNK_FRAME_ROWS || is_spread;
+	bool is_alone = n <= CHUNK_FRAME_ROWS || is_spread || is_narrow(columns, n);
 	int r = 0;
 
 	frames->n = 0;
