@@ -90,6 +90,12 @@ class Kernel:
             " JOIN stack_line USING (stack_id) WHERE function = ?", function)[0]
         return n / max(self.n_samples, 1), half_width(n, squares, self.n_samples)
 
+    def unknown_stalls(self):
+        """The share of the samples of which is not known what they waited for."""
+        return (self.db.one("SELECT coalesce(sum(share), 0) FROM touch JOIN owner ON owner.id ="
+                            " owner_kind WHERE role = 2 AND owner.name = 'unknown'") /
+                max(self.n_samples, 1))
+
 
 def half_width(total, squares, n):
     """As format_half_width() of common/human-number.c."""

@@ -48,12 +48,15 @@ def check_counts(checks, kernel):
 
 def check_culprit(checks, kernel):
     share, _ = kernel.share(2, kernel.culprit)
-    print("   waits for %s: %.3f of the samples" % (kernel.culprit, share))
+    unknown = kernel.unknown_stalls()
+    print("   waits for %s: %.3f of the samples, %.3f are not known" %
+          (kernel.culprit, share, unknown))
     others = sum(kernel.share(2, name)[0] for name in OBJECTS if name != kernel.culprit)
-    # What waits for it may be sampled an instruction late, where nothing is waited for.
-    checks.that(share >= 0.8 and others <= 0.03,
+    # Processors differ in where a sample of a load that is waited for lies: behind it, one
+    # instruction late, or at the load. Of the last kind not each can be told from other time.
+    checks.that(share >= 0.6 and share + unknown >= 0.8 and others <= 0.03,
                 f"{kernel.name}: {share:.3f} of the samples waited for {kernel.culprit}, "
-                f"{others:.3f} for other objects")
+                f"{others:.3f} for other objects, {unknown:.3f} are not known")
 
 
 def check_times(checks, kernel):

@@ -27,6 +27,7 @@ PROGRAM(chase_end, "ret\n1: mov rax, [rax]", "add qword ptr [rdi], 1\ndec rdx\nj
 PROGRAM(summed, "ret\n1: inc rdi\nmov rax, [rsi+rdi*8]", "dec rdx\njnz 1b\nsyscall");
 PROGRAM(before, "ret\nmov rcx, [rdi+8]\nadd rdi, 16", "mov eax, ecx\nsyscall");
 PROGRAM(loaded, "ret\nadd rdi, 8\nmov rcx, [rdi+8]", "mov eax, ecx\nsyscall");
+PROGRAM(early, "ret\nlea rcx, [rax+rax]\nadd rdi, 16", "mov eax, [rdi]\nshl rcx, 3\nsyscall");
 PROGRAM(summing, "ret\nmov rcx, [rdi+8]\nadd rax, rcx", "mov eax, ecx\nsyscall");
 PROGRAM(replaced, "ret\nmov rdi, [rdi+8]", "mov eax, ecx\nsyscall");
 PROGRAM(fused, "ret\ncmp qword ptr [rdi+8], 5\nje 9f", "mov eax, ecx\nsyscall\n9: ud2");
@@ -151,6 +152,41 @@ START_TEST(what_needs_a_load_takes_no_longer_than_it)
 		run(summing_start, summing_start + (summing_ip - summing_start - 3), summing_end);
 	RUN(summing);
 	ck_assert_int_eq(window.stall, DECODE_STALL_CODE);
+}
+END_TEST
+
+static void run_at(unsigned n, int bytes)
+{
+	ptrdiff_t at = early_ip - early_start + bytes;
+
+	for (unsigned i = 0; i < n; i++)
+		run(early_start, early_start + at, early_end);
+}
+
+/* As a load is sampled while it waits: behind what takes a cycle. */
+START_TEST(a_load_is_waited_for_at_its_own_address_too)
+{
+	run_at(1, 0);
+	ck_assert_int_eq(window.stall, DECODE_STALL_CODE); /* one sample says nothing */
+	run_at(2, 2);
+	run_at(8, 0);
+	check_access(HEAP);
+	ck_assert_uint_eq(window.stall_ip, sample.ip);
+	/* Samples before the addition: the code has waited for something before the load. */
+	run_at(4, -4);
+	run_at(1, 0);
+	ck_assert_int_eq(window.stall, DECODE_STALL_CODE);
+	/* With most behind it they may be of either. */
+	run_at(40, 2);
+	run_at(1, 0);
+	ck_assert_int_eq(window.stall, DECODE_STALL_UNKNOWN);
+}
+END_TEST
+
+START_TEST(a_load_that_nothing_is_sampled_behind_is_not_known)
+{
+	run_at(20, 0);
+	ck_assert_int_eq(window.stall, DECODE_STALL_UNKNOWN);
 }
 END_TEST
 
@@ -365,6 +401,8 @@ static Suite *make_suite(void)
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, a_loop_waits_for_what_runs_before_ip_next_time);
 	tcase_add_test(tcase, what_needs_a_load_takes_no_longer_than_it);
+	tcase_add_test(tcase, a_load_is_waited_for_at_its_own_address_too);
+	tcase_add_test(tcase, a_load_that_nothing_is_sampled_behind_is_not_known);
 	tcase_add_test(tcase, in_a_chase_the_node_before_is_not_known);
 	tcase_add_test(tcase, of_a_gather_a_lane_of_the_next_turn_is_told);
 	tcase_add_test(tcase, in_a_loop_the_operand_is_that_of_this_turn);
