@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "analyze/import-internal.h"
+#include "analyze/live/components.h"
 #include "analyze/live/pools/pools.h"
 #include "analyze/symbols/symbols.h"
 #include "common/cleanup.h"
@@ -25,9 +26,6 @@ int import_open_notes(struct import *import)
 	int r = regions_open(import->db, import->run_id, import->tasks, &import->texts,
 			     &import->regions);
 
-	import->components = components_create(&import->texts);
-	if (r == 0 && !import->components)
-		r = -ENOMEM;
 	if (r == 0)
 		r = withheld_open(import->db, import->run_id, import->tasks, &import->withheld);
 	return r < 0 ? r : rows_open(import->db, &mark_table, &import->marks);
@@ -36,7 +34,6 @@ int import_open_notes(struct import *import)
 void import_close_notes(struct import *import)
 {
 	regions_close(import->regions);
-	components_destroy(import->components);
 	withheld_close(import->withheld);
 	rows_close(import->marks);
 	texts_finish(&import->texts);
@@ -158,10 +155,7 @@ static int on_push(struct import *import, const struct note *note)
 
 static int on_pop(struct import *import, const struct note *note)
 {
-	int r = regions_pop(import->regions, note->thread, note->text, import->now_ns);
-	uint32_t path, depth = regions_where(import->regions, note->thread, &path);
-
-	return r < 0 ? r : components_pop(import->components, note->thread, depth);
+	return regions_pop(import->regions, note->thread, note->text, import->now_ns);
 }
 
 static int on_component(struct import *import, const struct note *note)
@@ -181,8 +175,7 @@ static int on_component(struct import *import, const struct note *note)
 		reading.asked_ns = merge_clock_of_ticks(&import->clock,
 							import->clock.start_ticks + asked_ticks) -
 				   merge_clock_of_ticks(&import->clock, import->clock.start_ticks);
-	reading.depth = regions_where(import->regions, note->thread, &reading.path);
-	return components_take(import->components, &reading);
+	return regions_component(import->regions, &reading);
 }
 
 static int on_plugin_lost(struct import *import, const struct note *note)
@@ -480,9 +473,6 @@ int import_finish_notes(struct import *import)
 {
 	const struct regions_losses *lost = regions_losses(import->regions);
 	int r = regions_finish(import->regions, import->last_ns);
-
-	if (r == 0)
-		r = components_write(import->components, import->db, import->run_id);
 
 	/* The recorder was killed, or this is a snapshot. */
 	if (r == 0 && import->open_window)

@@ -5,7 +5,6 @@
 #include "analyze/input/clock-map.h"
 #include "analyze/input/input.h"
 #include "analyze/input/merge.h"
-#include "analyze/live/components.h"
 #include "analyze/live/guesses/guesses.h"
 #include "analyze/live/live-memory.h"
 #include "analyze/live/name-table.h"
@@ -91,7 +90,6 @@ struct import {
 	const size_t *n_waiting_samples;
 	struct texts texts;
 	struct regions *regions;
-	struct components *components;
 	struct withheld *withheld;
 	struct rows *marks;
 	struct key_map thunks; /* as sample_context has them */

@@ -33,12 +33,12 @@ struct value {
 struct begun {
 	uint32_t component;
 	uint32_t path;
-	uint32_t depth;
+	uint64_t trip;
 	int64_t value;
 	int64_t inside; /* what it grew in regions inside it that have ended */
 };
 
-/* What one was before the pop that comes now. */
+/* What one was before the note that comes now, and ends regions. */
 struct ending {
 	uint32_t component;
 	int64_t value;
@@ -178,8 +178,12 @@ static int64_t difference(int64_t a, int64_t b)
 	return result;
 }
 
-/* One more number of a component in a path: a reading, or what a trip has grown it by. */
-static int add(struct components *components, const struct begun *at, int64_t number, int64_t own)
+/*
+ * One more number of a component in a path: a reading, or what a trip has grown it by, of which so
+ * much is new in the total.
+ */
+static int add(struct components *components, const struct begun *at, int64_t number, int64_t more,
+	       int64_t own)
 {
 	struct value *value = value_of(components, at->component, at->path);
 
@@ -190,66 +194,97 @@ static int add(struct components *components, const struct begun *at, int64_t nu
 	if (value->n == 0 || number > value->most)
 		value->most = number;
 	value->n++;
-	value->total = saturated(value->total, number);
+	value->total = saturated(value->total, more);
 	value->own = saturated(value->own, own);
 	value->sum += (double)number;
 	return 0;
 }
 
+/* The last one up to a trip; trip 0: none. */
+static struct begun *find_begun(struct place *place, uint32_t component, uint64_t trip)
+{
+	for (size_t i = trip ? place->n_begun : 0; i-- > 0;)
+		if (place->begun[i].trip <= trip && place->begun[i].component == component)
+			return &place->begun[i];
+	return NULL;
+}
+
 static int begin(struct components *components, struct place *place, const struct begun *begun)
 {
+	const struct begun *last = find_begun(place, begun->component, begun->trip);
+
+	if (last && last->trip == begun->trip)
+		return 0; /* of one whose own record is lost */
 	if (grow_array(&place->begun, place->n_begun, &place->n_begun_allocated,
 		       sizeof(*place->begun)) < 0)
 		return -ENOMEM;
 	place->begun[place->n_begun++] = *begun;
 	return components->items[begun->component - 1].is_counter
 		       ? 0
-		       : add(components, begun, begun->value, 0);
+		       : add(components, begun, begun->value, 0, 0);
 }
 
-/* A trip of a counter is a part of the trip around it. */
-static void add_inside(struct place *place, const struct begun *ended, int64_t grown)
-{
-	for (size_t i = place->n_begun; i-- > 0;) {
-		struct begun *around = &place->begun[i];
-
-		if (around->component == ended->component && around->depth < ended->depth) {
-			around->inside = saturated(around->inside, grown);
-			return;
-		}
-	}
-}
-
-static int end(struct components *components, struct place *place, const struct begun *ended,
-	       int64_t value)
+/* It began with one value, and ends with the other. */
+static int end(struct components *components, const struct begun *ended, int64_t value,
+	       bool is_inner)
 {
 	int64_t grown = difference(value, ended->value);
 
 	if (!components->items[ended->component - 1].is_counter)
-		return add(components, ended, value, 0);
-	add_inside(place, ended, grown);
-	return add(components, ended, grown, difference(grown, ended->inside));
+		return add(components, ended, value, 0, 0);
+	return add(components, ended, grown, is_inner ? 0 : grown,
+		   difference(grown, ended->inside));
 }
 
-/* End what began deeper than depth, with the values that were read before the pop. */
-static int end_deeper(struct components *components, struct place *place, uint32_t depth)
+static const struct ending *find_ending(const struct place *place, uint32_t component)
 {
+	for (size_t i = 0; i < place->n_endings; i++)
+		if (place->endings[i].component == component)
+			return &place->endings[i];
+	return NULL;
+}
+
+int components_end(struct components *components, const struct component_trip *trip)
+{
+	struct place *place = trip->thread < components->threads.n
+				      ? &components->threads.items[trip->thread]
+				      : NULL;
 	int r = 0;
 
-	while (place->n_begun > 0 && place->begun[place->n_begun - 1].depth > depth) {
-		struct begun ended = place->begun[--place->n_begun];
+	for (size_t i = place ? place->n_begun : 0;
+	     i-- > 0 && place->begun[i].trip >= trip->trip && r == 0;) {
+		struct begun ended = place->begun[i];
+		const struct ending *ending = find_ending(place, ended.component);
+		struct begun *around = find_begun(place, ended.component, trip->around);
 
-		for (size_t i = 0; i < place->n_endings && r == 0; i++) {
-			if (place->endings[i].component == ended.component)
-				r = end(components, place, &ended, place->endings[i].value);
-		}
+		if (ended.trip != trip->trip)
+			continue;
+		if (around)
+			around->inside = saturated(around->inside,
+						   ending ? difference(ending->value, ended.value)
+							  : ended.inside);
+		memmove(&place->begun[i], &place->begun[i + 1],
+			(--place->n_begun - i) * sizeof(ended));
+		if (ending)
+			r = end(components, &ended, ending->value, trip->is_inner);
 	}
-	place->n_endings = 0;
 	return r;
+}
+
+void components_ended(struct components *components, uint32_t thread)
+{
+	if (thread < components->threads.n)
+		components->threads.items[thread].n_endings = 0;
 }
 
 static int remember_ending(struct place *place, uint32_t component, int64_t value)
 {
+	struct ending *known = (struct ending *)find_ending(place, component);
+
+	if (known) {
+		known->value = value; /* the note that it came before is lost */
+		return 0;
+	}
 	if (grow_array(&place->endings, place->n_endings, &place->n_endings_allocated,
 		       sizeof(*place->endings)) < 0)
 		return -ENOMEM;
@@ -267,7 +302,7 @@ static int end_process(struct components *components, struct place *place, uint3
 		if (ended.component != component)
 			continue;
 		place->begun[i] = place->begun[--place->n_begun];
-		return end(components, place, &ended, value);
+		return end(components, &ended, value, false);
 	}
 	return 0;
 }
@@ -281,7 +316,7 @@ int components_take(struct components *components, const struct component_readin
 	struct begun begun = {
 		.component = number,
 		.path = of_process ? 0 : reading->path,
-		.depth = of_process ? 1 : reading->depth,
+		.trip = of_process ? 1 : reading->trip,
 		.value = reading->value,
 	};
 
@@ -290,25 +325,15 @@ int components_take(struct components *components, const struct component_readin
 	struct component *component = &components->items[number - 1];
 	component->n_asked++;
 	component->asked_ns = saturated(component->asked_ns, reading->asked_ns);
-	/* Of a region whose record is lost, or that is too deep, nothing is known. */
-	if (begun.depth == 0)
-		return 0;
 	switch (reading->when) {
 	case TRACE_ASKED_REGION_BEGIN:
 	case TRACE_ASKED_PROCESS_BEGIN:
-		return begin(components, place, &begun);
+		return begun.trip ? begin(components, place, &begun) : 0;
 	case TRACE_ASKED_PROCESS_END:
 		return end_process(components, place, number, reading->value);
 	default:
 		return remember_ending(place, number, reading->value);
 	}
-}
-
-int components_pop(struct components *components, uint32_t thread, uint32_t depth)
-{
-	return thread < components->threads.n
-		       ? end_deeper(components, &components->threads.items[thread], depth)
-		       : 0;
 }
 
 static int write_component(const struct components *components, struct db *db, int64_t run_id,

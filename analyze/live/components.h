@@ -4,6 +4,7 @@
  * in each path of regions; tables `component` and `component_value`. Threads and texts go by their
  * numbers, as in regions.h. One thread.
  */
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "analyze/live/name-table.h"
@@ -21,8 +22,8 @@ struct component_reading {
 	uint32_t thread;
 	uint32_t process;
 	uint32_t text; /* of the component */
-	uint32_t path; /* the region that the thread is in; 0: none */
-	uint32_t depth; /* of that region */
+	uint32_t path; /* of the region that has begun with the thread's last note */
+	uint64_t trip; /* its number, which grows; 0: none has, or its record is lost */
 	enum trace_asked when;
 	int64_t value;
 	int64_t asked_ns; /* that asking took */
@@ -31,8 +32,20 @@ struct component_reading {
 /* Returns 0 or -ENOMEM. */
 int components_take(struct components *components, const struct component_reading *reading);
 
-/* A pop has ended the regions of a thread that are deeper than depth. Returns 0 or -ENOMEM. */
-int components_pop(struct components *components, uint32_t thread, uint32_t depth);
+/* A trip through a region is over. */
+struct component_trip {
+	uint32_t thread;
+	uint64_t trip;
+	uint64_t around; /* the trip that it was in; 0: none */
+	bool is_inner; /* of a function that goes on around it: it is part of that one's total */
+};
+
+/*
+ * End a trip with what was read before the note that ends it; without it there is no value. And
+ * that note is done: what was read before it ends nothing more. 0 or -ENOMEM.
+ */
+int components_end(struct components *components, const struct component_trip *trip);
+void components_ended(struct components *components, uint32_t thread);
 
 /* Write both tables. Returns 0 or a negative errno. */
 int components_write(const struct components *components, struct db *db, int64_t run_id);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/live/components.h"
 #include "common/array.h"
 #include "common/hash-map.h"
 #include "store/block-weight.h"
@@ -39,6 +40,7 @@ struct path {
 
 /* A region that a thread is in. */
 struct trip {
+	uint64_t number; /* grows with each trip of the run */
 	uint32_t path;
 	int64_t row; /* 0: beyond the bound */
 	uint32_t open; /* number of the running function; 0: a region of the program */
@@ -61,6 +63,7 @@ struct stack {
 	size_t n;
 	size_t n_allocated;
 	uint64_t n_too_deep; /* open beyond REGIONS_MAX_DEPTH */
+	bool has_begun; /* the last of trips, with the last note */
 	uint64_t last_slot; /* where it last called a function, or came back; 0: nowhere */
 };
 
@@ -84,6 +87,8 @@ struct regions {
 	size_t n_counted;
 	size_t n_counted_allocated;
 	struct own_time *own;
+	struct components *components;
+	uint64_t n_begun; /* trips */
 	struct rows *rows;
 	int64_t first_row;
 	uint64_t n_rows;
@@ -112,7 +117,9 @@ int regions_open(struct db *db, int64_t run_id, const struct tasks *tasks,
 		.first_row = db_integer(db, "SELECT max(id) FROM region", 0) + 1,
 	};
 	regions->own = own_time_create(tasks);
-	int r = regions->own ? rows_open(db, &region_table, &regions->rows) : -ENOMEM;
+	regions->components = components_create(texts);
+	int r = regions->own && regions->components ? rows_open(db, &region_table, &regions->rows)
+						    : -ENOMEM;
 	if (r < 0) {
 		regions_close(regions);
 		return r;
@@ -132,6 +139,7 @@ struct regions *regions_close(struct regions *regions)
 	free(regions->opens);
 	free(regions->n_trips);
 	own_time_destroy(regions->own);
+	components_destroy(regions->components);
 	key_map_finish(&regions->by_thread);
 	key_map_finish(&regions->by_name);
 	rows_close(regions->rows);
@@ -232,19 +240,27 @@ void regions_fault(struct regions *regions, uint32_t thread)
 		trip->own.n_faults++;
 }
 
-uint32_t regions_where(const struct regions *regions, uint32_t thread, uint32_t *ret_path)
+int regions_component(struct regions *regions, struct component_reading *reading)
 {
-	const struct stack *stack = thread < regions->n_stacks ? &regions->stacks[thread] : NULL;
-	uint32_t depth = 0;
+	const struct stack *stack =
+		reading->thread < regions->n_stacks ? &regions->stacks[reading->thread] : NULL;
+	const struct trip *begun =
+		stack && stack->has_begun && stack->n ? &stack->trips[stack->n - 1] : NULL;
 
-	*ret_path = 0;
-	for (size_t i = 0; stack && i < stack->n; i++) {
-		if (stack->trips[i].open)
-			continue;
-		*ret_path = stack->trips[i].path;
-		depth++;
-	}
-	return stack && stack->n_too_deep == 0 ? depth : 0;
+	reading->trip = begun ? begun->number : 0;
+	reading->path = begun ? begun->path : 0;
+	return components_take(regions->components, reading);
+}
+
+/* A note of a thread comes, and what was read before it belongs to it. NULL: see ret. */
+static struct stack *begin_note(struct regions *regions, uint32_t thread, int *ret)
+{
+	struct stack *stack = stack_of(regions, thread);
+
+	*ret = stack || thread >= MAX_THREAD ? 0 : -ENOMEM;
+	if (stack)
+		stack->has_begun = false;
+	return stack;
 }
 
 /* ---- Push ---- */
@@ -276,7 +292,9 @@ static int push(struct regions *regions, struct stack *stack, struct trip trip)
 		trip.row = regions->first_row + (int64_t)regions->n_rows++;
 	else
 		regions->losses.n_rows++;
+	trip.number = ++regions->n_begun;
 	stack->trips[stack->n++] = trip;
+	stack->has_begun = true;
 	return 0;
 }
 
@@ -292,10 +310,11 @@ static bool is_too_deep(const struct stack *stack)
 
 int regions_push(struct regions *regions, uint32_t thread, uint32_t text, int64_t time_ns)
 {
-	struct stack *stack = stack_of(regions, thread);
+	int r;
+	struct stack *stack = begin_note(regions, thread, &r);
 
 	if (!stack)
-		return thread >= MAX_THREAD ? 0 : -ENOMEM;
+		return r;
 	if (is_too_deep(stack)) {
 		stack->n_too_deep++;
 		regions->losses.n_too_deep++;
@@ -382,6 +401,13 @@ static int end_trip(struct regions *regions, uint32_t thread, size_t i, int64_t 
 		outer->own.taken.n[cost]++;
 		r = r < 0 ? r : own_time_count(regions->own, thread, cost);
 	}
+	if (r == 0)
+		r = components_end(regions->components, &(struct component_trip){
+								.thread = thread,
+								.trip = trip.number,
+								.around = outer ? outer->number : 0,
+								.is_inner = trip.is_inner,
+							});
 	return r < 0 ? r : write_row(regions, thread, &trip, outer);
 }
 
@@ -399,11 +425,11 @@ static size_t find_region(const struct regions *regions, const struct stack *sta
 
 int regions_pop(struct regions *regions, uint32_t thread, uint32_t text, int64_t time_ns)
 {
-	struct stack *stack = stack_of(regions, thread);
-	int r = 0;
+	int r;
+	struct stack *stack = begin_note(regions, thread, &r);
 
 	if (!stack)
-		return thread >= MAX_THREAD ? 0 : -ENOMEM;
+		return r;
 	if (stack->n_too_deep > 0) {
 		stack->n_too_deep--;
 		return 0;
@@ -414,6 +440,7 @@ int regions_pop(struct regions *regions, uint32_t thread, uint32_t text, int64_t
 		if (!stack->trips[i].open)
 			r = end_trip(regions, thread, i, time_ns,
 				     i == to ? REGION_POPPED : REGION_POPPED_AROUND);
+	components_ended(regions->components, thread);
 	return r;
 }
 
@@ -485,12 +512,12 @@ static uint32_t path_of_call(struct regions *regions, uint32_t thread, uint32_t 
 int regions_enter(struct regions *regions, uint32_t thread, uint32_t text, uint64_t slot,
 		  int64_t time_ns)
 {
-	struct stack *stack = stack_of(regions, thread);
-	struct trip trip = { .slot = slot, .start_ns = time_ns };
 	int r;
+	struct stack *stack = begin_note(regions, thread, &r);
+	struct trip trip = { .slot = slot, .start_ns = time_ns };
 
 	if (!stack)
-		return thread >= MAX_THREAD ? 0 : -ENOMEM;
+		return r;
 	stack->last_slot = slot;
 	r = end_below(regions, thread, slot, true, time_ns);
 	if (r < 0)
@@ -517,19 +544,21 @@ int regions_enter(struct regions *regions, uint32_t thread, uint32_t text, uint6
 int regions_leave(struct regions *regions, uint32_t thread, uint32_t text, uint64_t slot,
 		  int64_t time_ns)
 {
-	struct stack *stack = stack_of(regions, thread);
-	uint32_t number = (uint32_t)key_map_get(&regions->by_thread, thread, text);
 	int r;
+	struct stack *stack = begin_note(regions, thread, &r);
+	uint32_t number = (uint32_t)key_map_get(&regions->by_thread, thread, text);
 
 	if (!stack)
-		return thread >= MAX_THREAD ? 0 : -ENOMEM;
+		return r;
 	stack->last_slot = slot;
 	r = end_below(regions, thread, slot, false, time_ns);
-	if (!number || regions->opens[number - 1].n == 0)
-		return r;
-	for (size_t i = stack->n; r == 0 && i-- > 0;)
-		if (stack->trips[i].open == number && stack->trips[i].slot == slot)
-			return end_trip(regions, thread, i, time_ns, REGION_POPPED);
+	for (size_t i = number && regions->opens[number - 1].n ? stack->n : 0; r == 0 && i-- > 0;) {
+		if (stack->trips[i].open != number || stack->trips[i].slot != slot)
+			continue;
+		r = end_trip(regions, thread, i, time_ns, REGION_POPPED);
+		break;
+	}
+	components_ended(regions->components, thread);
 	return r;
 }
 
@@ -649,5 +678,7 @@ int regions_finish(struct regions *regions, int64_t end_ns)
 		r = write_count(regions, text);
 	if (r == 0)
 		r = own_time_write(regions->own, regions->db, regions->run_id);
+	if (r == 0)
+		r = components_write(regions->components, regions->db, regions->run_id);
 	return r < 0 ? r : rows_flush(regions->rows);
 }

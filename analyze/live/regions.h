@@ -50,10 +50,11 @@ int regions_push(struct regions *regions, uint32_t thread, uint32_t text, int64_
 int regions_pop(struct regions *regions, uint32_t thread, uint32_t text, int64_t time_ns);
 
 /*
- * How deep a thread is in the program's own regions, and the path of the innermost one; 0: in none,
- * or too deep.
+ * A component of a plug-in was asked, behind the note that began a region, or before the one that
+ * ends some: which, is set here. Returns 0 or -ENOMEM.
  */
-uint32_t regions_where(const struct regions *regions, uint32_t thread, uint32_t *ret_path);
+struct component_reading;
+int regions_component(struct regions *regions, struct component_reading *reading);
 
 /*
  * A thread calls a function, whose return address lies at slot, or comes back to it. 0 or a
@@ -91,5 +92,8 @@ struct regions_losses {
 };
 const struct regions_losses *regions_losses(const struct regions *regions);
 
-/* End what is open, with its thread or at end_ns, and write. Returns 0 or a negative errno. */
+/*
+ * End what is open, with its thread or at end_ns, and write all, components too. Returns 0 or a
+ * negative errno.
+ */
 int regions_finish(struct regions *regions, int64_t end_ns);

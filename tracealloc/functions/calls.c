@@ -4,6 +4,7 @@
 #include "tracealloc/functions/allocators.h"
 #include "tracealloc/hooks/hook.h"
 #include "tracealloc/own-time.h"
+#include "tracealloc/plugin/plugin.h"
 #include "tracealloc/ring/clock.h"
 #include "tracealloc/stack/thunk.h"
 
@@ -14,6 +15,7 @@
 #define STATE_BYTES   4096u /* of x87, SSE, AVX and AVX-512 registers: 2,688 */
 #define STATE_PARTS   0xe7u /* their bits in XCR0 */
 #define N_EMPTY_CALLS 256u
+#define ASK_BYTES     (64u << 10) /* of stack that plug-ins find */
 #define LEGACY_BYTES  512u /* of FXSAVE; behind it lies XSAVE's header */
 
 /* clang-format off */
@@ -275,7 +277,8 @@ static __attribute__((noinline)) void enter_allocator(struct ta_function *functi
 	*slot = to;
 }
 
-static ta_always_inline void enter(struct ta_function *function, uintptr_t *slot)
+/* Is the call recorded? */
+static ta_always_inline bool enter(struct ta_function *function, uintptr_t *slot)
 {
 	uintptr_t to = *slot;
 	struct ta_hook hook;
@@ -283,24 +286,27 @@ static ta_always_inline void enter(struct ta_function *function, uintptr_t *slot
 
 	if (ta_unlikely(function->rule != NULL)) {
 		enter_allocator(function, slot);
-		return;
+		return false;
 	}
 	/* What an allocator's function jumps to hands out its block. */
 	if (ta_unlikely(ta_thunk_is(to)) && is_allocator(ta_thunk_data_of(to)->function))
-		return;
+		return false;
 	if (ta_unlikely(ta_image.flags & RING_FLAG_STEERED) && ta_pause_is_on(RING_EVENTS_REGIONS))
-		return;
+		return false;
 	if (!ta_hook_enter_kept(&hook, slot - 1, RING_EVENTS_REGIONS))
-		return;
+		return false;
 	if (ta_unlikely(ta_thunk_is(to)))
 		to = end_before(&hook, slot);
 	number = thunk_for(&hook, function, to);
 	if (ta_likely(number) &&
-	    write_call(&hook, TRACE_CALL_FUNCTION_ENTER, slot, function->name_id))
+	    !write_call(&hook, TRACE_CALL_FUNCTION_ENTER, slot, function->name_id))
+		number = 0;
+	if (ta_likely(number))
 		to = ta_thunk_address(number);
 	ta_hook_leave(&hook);
 	/* Last: by this word it is seen whether the hook is still running. */
 	*slot = to;
+	return number;
 }
 
 static ta_always_inline void leave(const struct ta_function *function, uintptr_t *slot)
@@ -317,7 +323,8 @@ static ta_always_inline void leave(const struct ta_function *function, uintptr_t
 static ta_always_inline bool is_quick(uint32_t state)
 {
 	return ta_likely(
-		(state & ~TA_PAUSES) == ta_tls.known && !ta_tls.guard && ta_seat_is_own() &&
+		(state & ~TA_PAUSES) == ta_tls.known && !ta_tls.guard && !ta_plugins_are_on &&
+		ta_seat_is_own() &&
 		atomic_load_explicit(&ta_tls.thread->chunk->reserved, memory_order_relaxed) <=
 			TA_CHUNK_OUTER_LIMIT - QUICK_BYTES);
 }
@@ -427,6 +434,25 @@ static void own_add(uint64_t since)
 		ta_own_add(ta_tls.thread, since);
 }
 
+/*
+ * Plug-ins may need room, and locks: they are asked on the thread's own stack, where there is some,
+ * and never within a hook.
+ */
+static void ask_plugins(enum trace_asked when, const uintptr_t *slot)
+{
+	const struct ta_thread *thread = ta_tls.thread;
+
+	if (ta_plugins_are_on && thread && !ta_tls.guard && ta_seat_is_own() &&
+	    (uintptr_t)slot < thread->stack_end &&
+	    (uintptr_t)slot - ASK_BYTES > thread->stack_start)
+		ta_plugins_ask(when);
+}
+
+static bool is_in_plugin(void)
+{
+	return ta_plugins_are_on && ta_tls.thread && ta_tls.thread->asking;
+}
+
 static __attribute__((noinline)) void enter_slow(struct ta_function *function, uintptr_t *slot)
 {
 	uint64_t since = own_now();
@@ -437,7 +463,10 @@ static __attribute__((noinline)) void enter_slow(struct ta_function *function, u
 	    !ta_tls.guard && ta_seat_take() && atomic_exchange(&must_measure, false))
 		ta_own_begin();
 	own_add(since);
-	enter(function, slot);
+	if (ta_thunk_is(*slot))
+		ask_plugins(TRACE_ASKED_REGION_END, slot); /* of what ends by jumping here */
+	if (enter(function, slot))
+		ask_plugins(TRACE_ASKED_REGION_BEGIN, slot);
 	since = own_now();
 	restore(&state);
 	own_add(since);
@@ -453,8 +482,10 @@ static __attribute__((noinline)) void leave_slow(uintptr_t *slot)
 	own_add(since);
 	if (is_allocator(function))
 		ta_allocator_leave(slot, false);
-	else if (!function->rule)
+	else if (!function->rule) {
+		ask_plugins(TRACE_ASKED_REGION_END, slot);
 		leave(function, slot);
+	}
 	since = own_now();
 	restore(&state);
 	own_add(since);
@@ -465,7 +496,7 @@ static __attribute__((noinline)) void enter_other(struct ta_function *function, 
 {
 	if (is_quick(state) && !is_long(function))
 		enter(function, slot);
-	else if (state != TA_OFF)
+	else if (state != TA_OFF && !is_in_plugin())
 		enter_slow(function, slot);
 }
 

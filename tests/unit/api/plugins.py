@@ -73,6 +73,35 @@ def values_are_those_of_regions():
     checks.that("plug-in steps: " in report and "outer / inner" in report, report)
 
 
+CALLS = ["--function-include", "^(leaf|tail|again|jump_out|calls|on_other_stack)$"]
+
+
+def values_are_those_of_functions():
+    """The numbers are asks: one for each begin and end."""
+    values, losses, _, trace = recorded("", *CALLS, arguments=["functions"])
+    # calls() has again(5) with a leaf in each, tail that jumps to leaf, and jump_out with a leaf,
+    # which ends with calls().
+    rows = json.loads(run([MEMSIGHT, "report", trace, "--functions", "--format", "json"]))
+    json_schema.check_report(checks, rows, "functions")
+    found = {row["function"]: (row["trips"], row["steps [steps]"], row["own steps [steps]"],
+                               row["most level [m]"]) for row in rows}
+    # Of a call: again 5 + 5 asks and 10 of its leaves; tail 2, then leaf 2; jump_out 1 of its own,
+    # 2 of its leaf, and the one of both ends.
+    checks.that(found == {
+        "leaf": (3 * 7 + 2, 3 * 7, 3 * 7, -7),
+        "tail": (3, 3, 3, -7),
+        "again": (15, 3 * 19, 3 * 14, -7),
+        "jump_out": (3, 3 * 3, 3 * 2, -7),
+        "calls": (3, 3 * 28, 3 * (28 - 19 - 1 - 1 - 3), -7),
+        "on_other_stack": (2, None, None, None),
+    }, f"functions: {found}")
+    checks.that("left out" not in losses, losses)
+    for does, words in ("crash", "steps left out: steps crashed (SIGSEGV)"), \
+            ("sleep", "steps left out: steps took more than 1 ms three times in a row"):
+        values, losses, _, _ = recorded(does, *CALLS, arguments=["functions"])
+        checks.that(words in losses and ("level", "calls") in values, f"{does}: {losses}")
+
+
 def components_are_chosen_by_name():
     values, _, _, _ = recorded("", "--components", "gone|peak,gone")
     found = {name for name, _ in values}
@@ -167,6 +196,7 @@ def copies_and_series_ask():
 
 with tempfile.TemporaryDirectory(prefix="memsight-test-") as FOLDER:
     values_are_those_of_regions()
+    values_are_those_of_functions()
     components_are_chosen_by_name()
     what_goes_wrong_is_left_out_and_said()
     the_program_has_its_own_faults()

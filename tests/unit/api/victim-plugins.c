@@ -1,6 +1,7 @@
 /*
  * Regions whose trips are known, in two threads, and a fault of the program's own that it survives
  * by its handler: between regions, with and without plug-ins. `victim-plugins die': of a fault.
+ * `victim-plugins functions': calls that are known, of functions without regions.
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -38,11 +39,69 @@ static void *work(void *unused)
 	return unused;
 }
 
+#define CALL __attribute__((noipa))
+
+static CALL int leaf(int n)
+{
+	return n + 1;
+}
+
+static CALL int tail(int n)
+{
+	return leaf(n);
+}
+
+static CALL int again(int n)
+{
+	return n > 1 ? again(n - 1) + leaf(n) : leaf(n);
+}
+
+static CALL void jump_out(void)
+{
+	leaf(1);
+	siglongjmp(back, 1);
+}
+
+static CALL void *calls(void *unused)
+{
+	again(5);
+	tail(1);
+	if (sigsetjmp(back, 1) == 0)
+		jump_out();
+	return unused;
+}
+
+static CALL void on_other_stack(int signal)
+{
+	leaf(signal);
+}
+
+/* Three times calls(), of which one in a thread; twice `other', on a stack of its own. */
+static int call_functions(void)
+{
+	static _Alignas(16) char other[64 << 10];
+	stack_t stack = { .ss_sp = other, .ss_size = sizeof(other) };
+	struct sigaction action = { .sa_handler = on_other_stack, .sa_flags = SA_ONSTACK };
+	pthread_t thread;
+
+	calls(NULL);
+	if (pthread_create(&thread, NULL, calls, NULL) != 0 || pthread_join(thread, NULL) != 0 ||
+	    sigaltstack(&stack, NULL) < 0 || sigaction(SIGUSR1, &action, NULL) < 0)
+		return 1;
+	raise(SIGUSR1);
+	raise(SIGUSR1);
+	calls(NULL);
+	puts("called");
+	return 3;
+}
+
 int main(int argc, char *argv[])
 {
 	struct sigaction action = { .sa_handler = on_fault };
 	pthread_t thread;
 
+	if (argc > 1 && strcmp(argv[1], "functions") == 0)
+		return call_functions();
 	work(NULL);
 	if (argc > 1 && strcmp(argv[1], "die") == 0)
 		*nowhere = 1;
