@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 """Who includes whom: rooms only look downwards and have at most 40 files, includes name the folder,
-the own header is first."""
+the own header is first. At the root lies only what is listed here."""
 import re
+import subprocess
 
 import tree
 
 MOST_FILES = 40  # directly in a folder
+AT_ROOT = {".clang-format", ".dockerignore", ".editorconfig", ".gitignore", "CHANGELOG.md",
+           "CONTRIBUTING.md", "Containerfile", "INSTALL.md", "LICENSE", "README.md", "meson.build",
+           "meson_options.txt"}
 
 # What runs inside other people's programs takes from common only headers that neither allocate,
 # lock nor format.
@@ -52,10 +56,20 @@ def overfull():
             yield f"{folder}/ has {n} files, at most {MOST_FILES}: give it rooms"
 
 
+def strays():
+    """Files at the root that git keeps, or would with the next `git add -A`."""
+    listed = subprocess.run(
+        ["git", "-c", "safe.directory=*", "-C", tree.ROOT, "ls-files", "--cached", "--others",
+         "--exclude-standard", ":(glob)*"], capture_output=True, text=True, check=False).stdout
+    for name in sorted(set(listed.splitlines()) - AT_ROOT):
+        if (tree.ROOT / name).exists():
+            yield f"{name} at the root of the tree is not in AT_ROOT: was it meant to be there?"
+
+
 def main():
     files = tree.sources(".c", ".h", folders=tree.PARTS)
     problems = [problem for path in files for problem in problems_of(path)]
-    problems += overfull()
+    problems += [*overfull(), *strays()]
     problems += [f"{path}: no #pragma once" for path in files if path.suffix == ".h"
                  and "\n#pragma once\n" not in "\n" + (tree.ROOT / path).read_text()]
     tree.finish(problems, f"{len(files)} files")
