@@ -54,8 +54,7 @@ int import_find_peaks(struct import *import)
 
 int import_add_moment(struct import *import, const struct import_moment *moment)
 {
-	if (grow_array(&import->moments, import->n_moments, &import->n_moments_allocated,
-		       sizeof(*import->moments)) < 0)
+	if (grow_one(&import->moments, import->n_moments, &import->n_moments_allocated) < 0)
 		return -ENOMEM;
 	struct import_moment *copy = &import->moments[import->n_moments];
 	*copy = *moment;

@@ -99,8 +99,7 @@ static void take_value(sqlite3_context *context, int n_args, sqlite3_value **arg
 
 	if (!values || values->has_failed || sqlite3_value_type(args[0]) == SQLITE_NULL)
 		return;
-	values->has_failed =
-		grow_array(&values->items, values->n, &values->n_allocated, sizeof(kept)) < 0;
+	values->has_failed = grow_one(&values->items, values->n, &values->n_allocated) < 0;
 	if (name && !values->has_failed)
 		values->has_failed = !(kept.name = strdup(name));
 	if (!values->has_failed)

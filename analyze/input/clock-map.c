@@ -7,7 +7,7 @@
 
 int clock_ranges_add(struct clock_ranges *ranges, uint64_t start, uint64_t size, uint64_t time_ns)
 {
-	int r = grow_array(&ranges->items, ranges->n, &ranges->n_allocated, sizeof(*ranges->items));
+	int r = grow_one(&ranges->items, ranges->n, &ranges->n_allocated);
 
 	if (r < 0 || size == 0 || start + size < start)
 		return r;
@@ -135,7 +135,7 @@ int merge_clock_add(struct merge_clock *clock, const struct trace_clock *record)
 		clock->n_refused += record->ticks != before->ticks;
 		return 0;
 	}
-	if (grow_array(&clock->pairs, clock->n, &clock->n_allocated, sizeof(*clock->pairs)) < 0)
+	if (grow_one(&clock->pairs, clock->n, &clock->n_allocated) < 0)
 		return -ENOMEM;
 	if (!before && clock->start_ticks == 0) /* the header is damaged: the run starts here */
 		clock->start_ticks = record->ticks;

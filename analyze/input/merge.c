@@ -213,8 +213,7 @@ static int make_room(struct stream *stream)
 		move_to_front(stream);
 		return 0;
 	}
-	return grow_array(&stream->events, stream->n, &stream->n_allocated,
-			  sizeof(*stream->events));
+	return grow_one(&stream->events, stream->n, &stream->n_allocated);
 }
 
 /* The place of an event behind the last one; NULL without memory. */

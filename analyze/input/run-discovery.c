@@ -103,8 +103,7 @@ char *results_label(const char *path)
 /* named: the path that the run is called by, that of the trace or of the folder around it. */
 static int add(struct results *results, const char *path, const char *named, struct result *result)
 {
-	int r = grow_array(&results->items, results->n, &results->n_allocated,
-			   sizeof(*results->items));
+	int r = grow_one(&results->items, results->n, &results->n_allocated);
 
 	if (r == 0)
 		r = results_name(named, result);

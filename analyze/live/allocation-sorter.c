@@ -226,8 +226,7 @@ static int write_run(struct block_spill *spill)
 	int r = spill->packed ? 0 : open_file(spill);
 
 	if (r == 0)
-		r = grow_array(&spill->runs, spill->n_runs, &spill->n_allocated,
-			       sizeof(*spill->runs));
+		r = grow_one(&spill->runs, spill->n_runs, &spill->n_allocated);
 	if (r < 0)
 		return r;
 	const uint64_t *order = sort_rows(spill);

@@ -265,7 +265,7 @@ static int make_room(struct block_rows *rows)
 
 	if (r < 0)
 		return r;
-	return grow_array(&ended->rows, ended->n, &ended->n_allocated, sizeof(*ended->rows));
+	return grow_one(&ended->rows, ended->n, &ended->n_allocated);
 }
 
 void block_rows_allocated(struct block_rows *rows, uint64_t id)

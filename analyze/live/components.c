@@ -105,8 +105,7 @@ static struct place *place_of(struct places *places, uint32_t number)
 	if (number >= MAX_THREAD)
 		return NULL;
 	while (places->n <= number) {
-		if (grow_array(&places->items, places->n, &places->n_allocated,
-			       sizeof(*places->items)) < 0)
+		if (grow_one(&places->items, places->n, &places->n_allocated) < 0)
 			return NULL;
 		places->items[places->n++] = (struct place){ 0 };
 	}
@@ -132,9 +131,7 @@ static uint32_t number_of(struct components *components, uint32_t text)
 	if (number)
 		return number;
 	copy = strdup(texts_get(components->texts, text));
-	if (!copy ||
-	    grow_array(&components->items, components->n, &components->n_allocated,
-		       sizeof(*components->items)) < 0 ||
+	if (!copy || grow_one(&components->items, components->n, &components->n_allocated) < 0 ||
 	    key_map_put(&components->by_text, text, 0, components->n + 1) < 0)
 		return 0;
 	split(copy, fields);
@@ -151,8 +148,8 @@ static struct value *value_of(struct components *components, uint32_t component,
 
 	if (number)
 		return &components->values[number - 1];
-	if (grow_array(&components->values, components->n_values, &components->n_values_allocated,
-		       sizeof(*components->values)) < 0 ||
+	if (grow_one(&components->values, components->n_values, &components->n_values_allocated) <
+		    0 ||
 	    key_map_put(&components->by_path, component, path, components->n_values + 1) < 0)
 		return NULL;
 	struct value *value = &components->values[components->n_values++];
@@ -215,8 +212,7 @@ static int begin(struct components *components, struct place *place, const struc
 
 	if (last && last->trip == begun->trip)
 		return 0; /* of one whose own record is lost */
-	if (grow_array(&place->begun, place->n_begun, &place->n_begun_allocated,
-		       sizeof(*place->begun)) < 0)
+	if (grow_one(&place->begun, place->n_begun, &place->n_begun_allocated) < 0)
 		return -ENOMEM;
 	place->begun[place->n_begun++] = *begun;
 	return components->items[begun->component - 1].is_counter
@@ -285,8 +281,7 @@ static int remember_ending(struct place *place, uint32_t component, int64_t valu
 		known->value = value; /* the note that it came before is lost */
 		return 0;
 	}
-	if (grow_array(&place->endings, place->n_endings, &place->n_endings_allocated,
-		       sizeof(*place->endings)) < 0)
+	if (grow_one(&place->endings, place->n_endings, &place->n_endings_allocated) < 0)
 		return -ENOMEM;
 	place->endings[place->n_endings++] = (struct ending){ component, value };
 	return 0;

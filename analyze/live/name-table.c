@@ -19,8 +19,7 @@ int texts_add(struct texts *texts, uint64_t id, const char *text, size_t n_bytes
 {
 	if (key_map_get(&texts->by_id, id, 0))
 		return 0;
-	if (texts->n >= INT32_MAX ||
-	    grow_array(&texts->items, texts->n, &texts->n_allocated, sizeof(*texts->items)) < 0)
+	if (texts->n >= INT32_MAX || grow_one(&texts->items, texts->n, &texts->n_allocated) < 0)
 		return -ENOMEM;
 	char *copy = strndup(text, n_bytes);
 	if (!copy || key_map_put(&texts->by_id, id, 0, texts->n + 1) < 0) {

@@ -88,8 +88,7 @@ int owners_add_region(struct owners *owners, uint32_t process, enum owner_region
 	struct image_regions *image = find_regions(owners, process);
 
 	if (!image) {
-		if (grow_array(&owners->images, owners->n_images, &owners->n_images_allocated,
-			       sizeof(*owners->images)) < 0)
+		if (grow_one(&owners->images, owners->n_images, &owners->n_images_allocated) < 0)
 			return -ENOMEM;
 		if (key_map_put(&owners->by_process, process, 0, owners->n_images + 1) < 0)
 			return -ENOMEM;

@@ -104,8 +104,7 @@ static struct scope *get(struct withheld *withheld, uint32_t process, uint32_t t
 
 	if (scope)
 		return scope;
-	if (grow_array(&withheld->scopes, withheld->n_scopes, &withheld->n_scopes_allocated,
-		       sizeof(*withheld->scopes)) < 0 ||
+	if (grow_one(&withheld->scopes, withheld->n_scopes, &withheld->n_scopes_allocated) < 0 ||
 	    key_map_put(&withheld->by_number, thread ? thread : process, thread != 0,
 			withheld->n_scopes + 1) < 0)
 		return NULL;

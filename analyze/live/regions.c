@@ -159,8 +159,7 @@ static struct stack *stack_of(struct regions *regions, uint32_t thread)
 	if (thread >= MAX_THREAD)
 		return NULL;
 	while (regions->n_stacks <= thread) {
-		if (grow_array(&regions->stacks, regions->n_stacks, &regions->n_stacks_allocated,
-			       sizeof(*regions->stacks)) < 0)
+		if (grow_one(&regions->stacks, regions->n_stacks, &regions->n_stacks_allocated) < 0)
 			return NULL;
 		regions->stacks[regions->n_stacks++] = (struct stack){ 0 };
 	}
@@ -272,8 +271,7 @@ static uint32_t path_of(struct regions *regions, uint32_t parent, uint32_t text)
 
 	if (number)
 		return number;
-	if (grow_array(&regions->paths, regions->n_paths, &regions->n_paths_allocated,
-		       sizeof(*regions->paths)) < 0 ||
+	if (grow_one(&regions->paths, regions->n_paths, &regions->n_paths_allocated) < 0 ||
 	    key_map_put(&regions->by_name, parent, text, regions->n_paths + 1) < 0)
 		return 0;
 	regions->paths[regions->n_paths] = (struct path){
@@ -286,7 +284,7 @@ static uint32_t path_of(struct regions *regions, uint32_t parent, uint32_t text)
 
 static int push(struct regions *regions, struct stack *stack, struct trip trip)
 {
-	if (grow_array(&stack->trips, stack->n, &stack->n_allocated, sizeof(*stack->trips)) < 0)
+	if (grow_one(&stack->trips, stack->n, &stack->n_allocated) < 0)
 		return -ENOMEM;
 	if (regions->n_rows < REGIONS_MAX_ROWS)
 		trip.row = regions->first_row + (int64_t)regions->n_rows++;
@@ -472,8 +470,7 @@ static uint32_t open_of(struct regions *regions, uint32_t thread, uint32_t text)
 
 	if (number)
 		return number;
-	if (grow_array(&regions->opens, regions->n_opens, &regions->n_opens_allocated,
-		       sizeof(*regions->opens)) < 0 ||
+	if (grow_one(&regions->opens, regions->n_opens, &regions->n_opens_allocated) < 0 ||
 	    key_map_put(&regions->by_thread, thread, text, regions->n_opens + 1) < 0)
 		return 0;
 	regions->opens[regions->n_opens] = (struct open){ 0 };
@@ -565,8 +562,8 @@ int regions_leave(struct regions *regions, uint32_t thread, uint32_t text, uint6
 int regions_count(struct regions *regions, uint32_t text, uint64_t n)
 {
 	while (regions->n_counted <= text) {
-		if (grow_array(&regions->n_trips, regions->n_counted, &regions->n_counted_allocated,
-			       sizeof(*regions->n_trips)) < 0)
+		if (grow_one(&regions->n_trips, regions->n_counted, &regions->n_counted_allocated) <
+		    0)
 			return -ENOMEM;
 		regions->n_trips[regions->n_counted++] = 0;
 	}

@@ -84,8 +84,7 @@ static struct thread *thread_of(struct own_time *own, uint32_t number)
 	if (number >= MAX_THREAD)
 		return NULL;
 	while (own->n_threads <= number) {
-		if (grow_array(&own->threads, own->n_threads, &own->n_threads_allocated,
-			       sizeof(*own->threads)) < 0)
+		if (grow_one(&own->threads, own->n_threads, &own->n_threads_allocated) < 0)
 			return NULL;
 		own->threads[own->n_threads++] = (struct thread){ 0 };
 	}
@@ -97,8 +96,7 @@ static int add_duration(struct durations *durations, double ns)
 {
 	if (durations->n >= OWN_MAX_EMPTY || ns < 0)
 		return 0;
-	if (grow_array(&durations->ns, durations->n, &durations->n_allocated,
-		       sizeof(*durations->ns)) < 0)
+	if (grow_one(&durations->ns, durations->n, &durations->n_allocated) < 0)
 		return -ENOMEM;
 	durations->ns[durations->n++] = ns;
 	return 0;

@@ -297,7 +297,7 @@ uint32_t tasks_only_pid(const struct tasks *tasks)
 
 int task_list_add(struct task_list *list, void *item)
 {
-	int r = grow_array(&list->items, list->n, &list->n_allocated, sizeof(void *));
+	int r = grow_one(&list->items, list->n, &list->n_allocated);
 
 	if (r == 0)
 		list->items[list->n++] = item;

@@ -84,8 +84,7 @@ static struct object *add(struct objects *objects, char *name, char *path, char 
 	struct object *object = calloc(1, sizeof(*object));
 
 	if (!object || !name || !path ||
-	    grow_array(&objects->items, objects->n, &objects->n_allocated,
-		       sizeof(struct object *)) < 0) {
+	    grow_one(&objects->items, objects->n, &objects->n_allocated) < 0) {
 		free(object);
 		free(name);
 		free(path);

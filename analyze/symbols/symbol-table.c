@@ -122,7 +122,7 @@ static int settle(struct object *object, struct candidates *candidates, struct s
 		}
 		max_end = entry.end > max_end ? entry.end : max_end;
 		entry.max_end = max_end;
-		if (grow_array(&list->items, list->n, &list->n_allocated, sizeof(entry)) < 0)
+		if (grow_one(&list->items, list->n, &list->n_allocated) < 0)
 			return -ENOMEM;
 		list->items[list->n++] = entry;
 		i = next - 1;
@@ -343,8 +343,7 @@ static void add_tail(struct symbol_table *table, uint64_t address, const char *n
 {
 	struct symbol_tail tail = { address, strdup(name) };
 
-	if (tail.name &&
-	    grow_array(&table->tails, table->n_tails, &table->n_tails_allocated, sizeof(tail)) == 0)
+	if (tail.name && grow_one(&table->tails, table->n_tails, &table->n_tails_allocated) == 0)
 		table->tails[table->n_tails++] = tail;
 	else
 		free(tail.name);

@@ -27,7 +27,7 @@ static int add(struct sites *sites, const char *description, size_t n_bytes)
 	if (n <= strlen(PREFIX) || n > sizeof(site.name) ||
 	    memcmp(description + sizeof(site.address), PREFIX, strlen(PREFIX)) != 0)
 		return 0;
-	if (grow_array(&sites->items, sites->n, &sites->n_allocated, sizeof(*sites->items)) < 0)
+	if (grow_one(&sites->items, sites->n, &sites->n_allocated) < 0)
 		return -ENOMEM;
 	memcpy(&site.address, description, sizeof(site.address));
 	memcpy(site.name, description + sizeof(site.address), n);

@@ -31,7 +31,7 @@ static int add_row(void *user, uint64_t begin, uint64_t entry)
 {
 	struct rows *rows = user;
 
-	if (grow_array(&rows->items, rows->n, &rows->n_allocated, sizeof(*rows->items)) < 0)
+	if (grow_one(&rows->items, rows->n, &rows->n_allocated) < 0)
 		return -ENOMEM;
 	rows->items[rows->n++] = (struct row){ begin, entry };
 	return 0;

@@ -42,7 +42,7 @@ struct trial {
 
 static int add_dead(struct heap_glibc *glibc, uint64_t address)
 {
-	if (grow_array(&glibc->dead, glibc->n_dead, &glibc->n_dead_allocated, sizeof(address)) < 0)
+	if (grow_one(&glibc->dead, glibc->n_dead, &glibc->n_dead_allocated) < 0)
 		return -ENOMEM;
 	glibc->dead[glibc->n_dead++] = address;
 	return 0;

@@ -101,8 +101,7 @@ static int read_ring(struct heap_glibc *glibc, uint64_t main_arena)
 		arena.is_main = at == main_arena;
 		if (glibc->n_arenas >= MAX_ARENAS)
 			return -EBADMSG;
-		if (grow_array(&glibc->arenas, glibc->n_arenas, &glibc->n_arenas_allocated,
-			       sizeof(arena)) < 0)
+		if (grow_one(&glibc->arenas, glibc->n_arenas, &glibc->n_arenas_allocated) < 0)
 			return -ENOMEM;
 		glibc->arenas[glibc->n_arenas++] = arena;
 		if (heap_memory_word(glibc->memory, at + glibc->layout->next, &at) < 0)
@@ -186,8 +185,7 @@ static int search(struct heap_glibc *glibc, const struct data *data)
 
 int heap_glibc_add_region(struct heap_glibc *glibc, struct heap_region region)
 {
-	if (grow_array(&glibc->regions, glibc->n_regions, &glibc->n_regions_allocated,
-		       sizeof(region)) < 0)
+	if (grow_one(&glibc->regions, glibc->n_regions, &glibc->n_regions_allocated) < 0)
 		return -ENOMEM;
 	glibc->regions[glibc->n_regions++] = region;
 	return 0;

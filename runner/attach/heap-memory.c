@@ -86,8 +86,7 @@ int heap_memory_add_map(struct heap_memory *memory, char *line)
 		range.kind = HEAP_RANGE_ANONYMOUS;
 	else
 		return 0;
-	if (grow_array(&memory->ranges, memory->n_ranges, &memory->n_ranges_allocated,
-		       sizeof(range)) < 0)
+	if (grow_one(&memory->ranges, memory->n_ranges, &memory->n_ranges_allocated) < 0)
 		return -ENOMEM;
 	memory->ranges[memory->n_ranges++] = range;
 	return 0;

@@ -206,8 +206,7 @@ void code_changing_forget(struct code_changing *changing, uint32_t process_id)
 
 static int append(struct code_changing *changing, struct page *page)
 {
-	if (grow_array(&changing->wanted, changing->n_wanted, &changing->n_wanted_allocated,
-		       sizeof(struct page *)) < 0)
+	if (grow_one(&changing->wanted, changing->n_wanted, &changing->n_wanted_allocated) < 0)
 		return -ENOMEM;
 	page->wanted_round = changing->round;
 	changing->wanted[changing->n_wanted++] = page;

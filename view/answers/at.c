@@ -238,7 +238,7 @@ static int find_samples(struct neighbours *found)
 	found->middle = from + (to - from) / 2;
 	while ((part = picture_part_next(place->process, part, PICTURE_KIND_TOUCHES,
 					 &place->span))) {
-		if (grow_array(&parts, n, &n_allocated, sizeof(struct picture_part *)) < 0)
+		if (grow_one(&parts, n, &n_allocated) < 0)
 			return -ENOMEM;
 		parts[n++] = part;
 	}

@@ -26,7 +26,7 @@ struct tail {
 
 static int add_line(struct tail *tail, const struct tail_line *line)
 {
-	int r = grow_array(&tail->lines, tail->n, &tail->n_allocated, sizeof(*tail->lines));
+	int r = grow_one(&tail->lines, tail->n, &tail->n_allocated);
 
 	if (r == 0)
 		tail->lines[tail->n++] = *line;

@@ -112,7 +112,7 @@ static int add_log(struct heimdallr_folder *folder, const char *name)
 	struct heimdallr_log log = { 0 };
 	struct stat st;
 
-	int r = grow_array(&folder->logs, folder->n_logs, &folder->n_logs_allocated, sizeof(log));
+	int r = grow_one(&folder->logs, folder->n_logs, &folder->n_logs_allocated);
 	if (r < 0)
 		return r;
 	read_log_name(name, &log.id, &log.tid);
@@ -241,8 +241,7 @@ static int add_library(struct heimdallr_folder *folder, const char *line)
 		folder->n_bad_libraries++;
 		return 0;
 	}
-	int r = grow_array(&folder->libraries, folder->n_libraries, &folder->n_libraries_allocated,
-			   sizeof(library));
+	int r = grow_one(&folder->libraries, folder->n_libraries, &folder->n_libraries_allocated);
 	if (r < 0)
 		return r;
 	library = (struct heimdallr_library){ (uint32_t)value, strdup(colon + 2) };

@@ -134,8 +134,7 @@ static int find_node(struct heimdallr_stacks *stacks, uint32_t parent, uint64_t 
 	uint32_t id = (uint32_t)key_map_get(&stacks->ids, parent, pc);
 
 	if (id == 0) {
-		int r = grow_array(&stacks->nodes, stacks->n_nodes, &stacks->n_nodes_allocated,
-				   sizeof(*stacks->nodes));
+		int r = grow_one(&stacks->nodes, stacks->n_nodes, &stacks->n_nodes_allocated);
 		id = stacks->last_id + 1;
 		if (r == 0)
 			r = key_map_put(&stacks->ids, parent, pc, id);
@@ -177,7 +176,7 @@ int heimdallr_stacks_node(struct heimdallr_stacks *stacks, struct heimdallr_segm
 		return 0;
 	}
 	while (r == 0 && heimdallr_line_frame(&text, &n_bytes, &frame)) {
-		r = grow_array(&stacks->pcs, n, &stacks->n_pcs_allocated, sizeof(*stacks->pcs));
+		r = grow_one(&stacks->pcs, n, &stacks->n_pcs_allocated);
 		if (r == 0)
 			stacks->pcs[n++] = pc_of(segments, &frame);
 	}

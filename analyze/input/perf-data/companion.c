@@ -84,8 +84,7 @@ static int on_thread(struct beside_trace *trace, const struct trace_record *reco
 
 	if (pid == 0 || thread->tid == 0)
 		return 0;
-	if (grow_array(&trace->threads, trace->n_threads, &trace->n_threads_allocated,
-		       sizeof(*trace->threads)) < 0)
+	if (grow_one(&trace->threads, trace->n_threads, &trace->n_threads_allocated) < 0)
 		return -ENOMEM;
 	trace->threads[trace->n_threads++] =
 		(struct beside_thread){ thread->thread_id, pid, thread->tid, 0 };
@@ -102,8 +101,7 @@ static int on_module(struct beside_trace *trace, const struct trace_record *reco
 
 	if (pid == 0)
 		return 0;
-	if (grow_array(&trace->modules, trace->n_modules, &trace->n_modules_allocated,
-		       sizeof(*trace->modules)) < 0)
+	if (grow_one(&trace->modules, trace->n_modules, &trace->n_modules_allocated) < 0)
 		return -ENOMEM;
 	trace->modules[trace->n_modules++] =
 		(struct beside_module){ pid, module->start, module->end, module->ticks };

@@ -98,7 +98,7 @@ int perf_data_events_add(struct perf_data_events *events, struct perf_bytes attr
 	attr.end = attr.at + size;
 	read_attr(&event, &attr);
 
-	int r = grow_array(&events->events, events->n, &events->n_allocated, sizeof(event));
+	int r = grow_one(&events->events, events->n, &events->n_allocated);
 	if (r == 0)
 		events->events[events->n++] = event;
 	return r;
@@ -108,8 +108,7 @@ int perf_data_events_add_id(struct perf_data_events *events, uint64_t id, size_t
 {
 	if (events->n_ids >= MAX_IDS)
 		return -EBADMSG;
-	int r = grow_array(&events->ids, events->n_ids, &events->n_ids_allocated,
-			   sizeof(*events->ids));
+	int r = grow_one(&events->ids, events->n_ids, &events->n_ids_allocated);
 	if (r < 0)
 		return r;
 	events->ids[events->n_ids++] = (struct perf_data_id){ id, (uint32_t)event };
@@ -446,8 +445,7 @@ int perf_data_features_build_id(struct perf_data_features *features, uint16_t mi
 
 	if (bytes.is_short || features->n_builds >= MAX_BUILDS)
 		return 0;
-	if (grow_array(&features->builds, features->n_builds, &features->n_builds_allocated,
-		       sizeof(*features->builds)) < 0)
+	if (grow_one(&features->builds, features->n_builds, &features->n_builds_allocated) < 0)
 		return -ENOMEM;
 	struct perf_data_build *build = &features->builds[features->n_builds];
 	*build = (struct perf_data_build){ .n_bytes = 20 };

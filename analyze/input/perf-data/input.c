@@ -159,10 +159,8 @@ static int add_source(struct perf_feed *feed)
 {
 	size_t event = feed->n_sources;
 
-	if (grow_array(&feed->sources, event, &feed->n_sources_allocated, sizeof(*feed->sources)) <
-		    0 ||
-	    grow_array(&feed->records, event, &feed->n_records_allocated, sizeof(*feed->records)) <
-		    0)
+	if (grow_one(&feed->sources, event, &feed->n_sources_allocated) < 0 ||
+	    grow_one(&feed->records, event, &feed->n_records_allocated) < 0)
 		return -ENOMEM;
 	int r = perf_source_describe(feed->data, event,
 				     feed->options.first_source + (uint32_t)event,

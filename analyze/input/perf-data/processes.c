@@ -80,8 +80,7 @@ int perf_tasks_add(struct perf_tasks *tasks, const struct pmu_record *record, ui
 	/* The kernel maps its own code as process -1. */
 	if (!read_event(record, &event, &text) || event.pid == UINT32_MAX)
 		return 0;
-	if (grow_array(&tasks->events, tasks->n_events, &tasks->n_events_allocated, sizeof(event)) <
-	    0)
+	if (grow_one(&tasks->events, tasks->n_events, &tasks->n_events_allocated) < 0)
 		return -ENOMEM;
 	if (text && !(event.text = strdup(text)))
 		return -ENOMEM;
@@ -110,8 +109,7 @@ static int add_image(struct perf_tasks *tasks, const struct perf_task_event *eve
 {
 	uint32_t before = image_of(tasks, event->pid);
 
-	if (grow_array(&tasks->images, tasks->n_images, &tasks->n_images_allocated,
-		       sizeof(*tasks->images)) < 0)
+	if (grow_one(&tasks->images, tasks->n_images, &tasks->n_images_allocated) < 0)
 		return -ENOMEM;
 	tasks->images[tasks->n_images++] = (struct perf_image){
 		.pid = event->pid,

@@ -74,8 +74,7 @@ static size_t place_of(struct block_touches *touches, const struct block_meant *
 
 	if (place)
 		return place;
-	if (grow_array(&touches->blocks, touches->n, &touches->n_allocated,
-		       sizeof(*touches->blocks)) < 0 ||
+	if (grow_one(&touches->blocks, touches->n, &touches->n_allocated) < 0 ||
 	    key_map_put(&touches->places, (uint64_t)meant->id, meant->is_mapping, touches->n + 1) <
 		    0)
 		return 0;
@@ -96,10 +95,8 @@ int block_touches_add(struct block_touches *touches, const struct block_meant *m
 	size_t place = place_of(touches, meant);
 
 	if (place == 0 ||
-	    grow_array(&touches->here, touches->n_here, &touches->n_here_allocated,
-		       sizeof(*touches->here)) < 0 ||
-	    grow_array(&touches->seen, touches->n_seen, &touches->n_seen_allocated,
-		       sizeof(*touches->seen)) < 0)
+	    grow_one(&touches->here, touches->n_here, &touches->n_here_allocated) < 0 ||
+	    grow_one(&touches->seen, touches->n_seen, &touches->n_seen_allocated) < 0)
 		return -ENOMEM;
 	struct touched_block *block = &touches->blocks[place - 1];
 

@@ -31,8 +31,7 @@ int touch_ends_mapping(struct touch_ends *ends, int64_t stack_id)
 		ends->is_full = true;
 		return 0;
 	}
-	if (grow_array(&ends->stacks, ends->n_stacks, &ends->n_stacks_allocated,
-		       sizeof(*ends->stacks)) < 0)
+	if (grow_one(&ends->stacks, ends->n_stacks, &ends->n_stacks_allocated) < 0)
 		return -ENOMEM;
 	ends->stacks[ends->n_stacks++] = stack_id;
 	return 0;

@@ -90,7 +90,7 @@ void page_sites_finish(struct page_sites *sites)
 static ssize_t new_site(struct page_sites *sites, int64_t stack_id, bool is_mapping,
 			const struct span *span)
 {
-	if (grow_array(&sites->sites, sites->n, &sites->n_allocated, sizeof(*sites->sites)) < 0)
+	if (grow_one(&sites->sites, sites->n, &sites->n_allocated) < 0)
 		return -ENOMEM;
 	sites->sites[sites->n] = (struct page_site){
 		.stack_id = stack_id,

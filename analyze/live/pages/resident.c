@@ -306,8 +306,7 @@ static int keep(struct memory *memory, struct snapshot *snapshot)
 /* Number of the part; < 0: a negative errno. */
 static ssize_t new_part(struct snapshot *snapshot, const struct part *part)
 {
-	if (grow_array(&snapshot->parts, snapshot->n_parts, &snapshot->n_allocated,
-		       sizeof(*snapshot->parts)) < 0)
+	if (grow_one(&snapshot->parts, snapshot->n_parts, &snapshot->n_allocated) < 0)
 		return -ENOMEM;
 	snapshot->parts[snapshot->n_parts] = *part;
 	return (ssize_t)snapshot->n_parts++;
@@ -446,8 +445,7 @@ static int add_area(struct sweep *sweep, char *line)
 	area.is_shared = prot[3] == 's';
 	area.is_file = inode != 0;
 	area.path = memory_intern(sweep->memory, path_at ? line + path_at : "");
-	if (!area.path || grow_array(&sweep->areas, sweep->n_areas, &sweep->n_areas_allocated,
-				     sizeof(*sweep->areas)) < 0)
+	if (!area.path || grow_one(&sweep->areas, sweep->n_areas, &sweep->n_areas_allocated) < 0)
 		return -ENOMEM;
 	sweep->areas[sweep->n_areas++] = area;
 	return 0;
@@ -683,8 +681,7 @@ static int add_slice(struct sweep *sweep, size_t part, uint64_t bytes)
 		sweep->slices[sweep->n_slices - 1].bytes += bytes;
 		return 0;
 	}
-	if (grow_array(&sweep->slices, sweep->n_slices, &sweep->n_slices_allocated,
-		       sizeof(*sweep->slices)) < 0)
+	if (grow_one(&sweep->slices, sweep->n_slices, &sweep->n_slices_allocated) < 0)
 		return -ENOMEM;
 	sweep->slices[sweep->n_slices++] = (struct slice){ part, bytes };
 	return 0;

@@ -72,8 +72,7 @@ static int read_nodes(struct memory *memory, uint64_t page_bytes, struct touch_r
 
 		if (!*at || node >= PAGES_NODES || n_pages > UINT64_MAX / 2 / page_bytes)
 			return -EBADMSG;
-		if (grow_array(&list->parts, list->n_parts, &list->n_parts_allocated,
-			       sizeof(*list->parts)) < 0)
+		if (grow_one(&list->parts, list->n_parts, &list->n_parts_allocated) < 0)
 			return -ENOMEM;
 		bytes[node] = n_pages * page_bytes;
 		list->parts[list->n_parts++] = (struct node_bytes){ (unsigned)node, bytes[node] };
@@ -100,7 +99,7 @@ static int read_runs(struct memory *memory, const struct touch_look *look, const
 		if (!at || at > stop || n == 0 || fields[0] > most - end ||
 		    n > most - end - fields[0] || fields[2] > n || fields[3] > fields[2])
 			return -EBADMSG;
-		if (grow_array(&list->runs, list->n, &list->n_allocated, sizeof(*list->runs)) < 0)
+		if (grow_one(&list->runs, list->n, &list->n_allocated) < 0)
 			return -ENOMEM;
 		list->runs[list->n++] = (struct touch_run){
 			.address = (end + fields[0]) * page_bytes,
@@ -240,8 +239,8 @@ static int add_here(struct division *division, size_t number, uint64_t first, ui
 {
 	struct page_site *site = &division->sites->sites[number];
 
-	if (!site->is_here && grow_array(&division->here, division->n_here,
-					 &division->n_here_allocated, sizeof(*division->here)) < 0)
+	if (!site->is_here &&
+	    grow_one(&division->here, division->n_here, &division->n_here_allocated) < 0)
 		return -ENOMEM;
 	if (!site->is_here)
 		division->here[division->n_here++] = number;

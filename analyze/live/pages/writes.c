@@ -57,7 +57,7 @@ static int read_runs(const struct write_look *look, const struct span *span,
 
 		if (!at || at > stop || n == 0 || gap > most - end || n > most - end - gap)
 			return -EBADMSG;
-		if (grow_array(&list->runs, list->n, &list->n_allocated, sizeof(*list->runs)) < 0)
+		if (grow_one(&list->runs, list->n, &list->n_allocated) < 0)
 			return -ENOMEM;
 		list->runs[list->n++] = (struct write_run){
 			.address = (end + gap) * page_bytes,

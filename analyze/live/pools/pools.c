@@ -118,7 +118,7 @@ static uint32_t find_pool(const struct pools *pools, const struct memory_image *
 static int make_pool(struct pools *pools, const struct memory_image *image,
 		     const struct pool_block *block, uint64_t handle, uint32_t *ret_number)
 {
-	int r = grow_array(&pools->pools, pools->n, &pools->n_allocated, sizeof(*pools->pools));
+	int r = grow_one(&pools->pools, pools->n, &pools->n_allocated);
 
 	if (r == 0)
 		r = key_map_put(&pools->numbers, image->number, handle, pools->n + 1);
