@@ -61,7 +61,7 @@ static int choose_report(const struct option_set *options, const struct report *
 {
 	enum option_id chosen = OPTION_COUNT;
 
-	for (const struct report *report = reports; report->name; report++) {
+	for (const struct report *const *next = reports, *report; (report = *next); next++) {
 		enum option_id id = wanted_by(options, report->name);
 
 		if (id == OPTION_COUNT ||

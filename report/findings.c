@@ -291,7 +291,7 @@ int report_findings_store(struct db *db, int64_t run_id)
 /* ---- What is there ---- */
 
 /* clang-format off */
-const char report_findings_sql[] =
+static const char findings_sql[] =
 	"SELECT rule, replace(text, '{}', coalesce(CASE owner_kind WHEN 1 THEN site_name(id, 2, 0)"
 	" WHEN 4 THEN (SELECT name FROM symbol WHERE symbol.id = object.id) ELSE " PLACE
 	" END, '?') || CASE n_paths WHEN 1 THEN '' ELSE printf(' (%d call paths)', n_paths) END)"
@@ -309,7 +309,7 @@ enum { COLUMN_RULE, COLUMN_TEXT, COLUMN_NEXT, COLUMN_THRESHOLD = 10 };
 int report_findings_write(FILE *out, sqlite3 *db, const struct report_request *request)
 {
 	auto_statement sqlite3_stmt *row =
-		report_sql_prepare(db, report_findings_sql, request->run_id, MOST_FINDINGS);
+		report_sql_prepare(db, findings_sql, request->run_id, MOST_FINDINGS);
 	int code = SQLITE_DONE;
 
 	for (size_t n = 0; row && (code = statement_advance(row)) == SQLITE_ROW; n++) {
@@ -320,10 +320,10 @@ int report_findings_write(FILE *out, sqlite3 *db, const struct report_request *r
 	return row && code == SQLITE_DONE ? 0 : -EPROTO;
 }
 
-int report_findings_list(FILE *out, sqlite3 *db, const struct report_request *request)
+static int list_findings(FILE *out, sqlite3 *db, const struct report_request *request)
 {
 	auto_statement sqlite3_stmt *row =
-		report_sql_prepare(db, report_findings_sql, request->run_id, request->limit);
+		report_sql_prepare(db, findings_sql, request->run_id, request->limit);
 	int code = SQLITE_DONE;
 	size_t n = 0;
 
@@ -338,3 +338,13 @@ int report_findings_list(FILE *out, sqlite3 *db, const struct report_request *re
 	report_rest_write(out, report_sql_number(db, count_sql, request->run_id) - (int64_t)n);
 	return row && code == SQLITE_DONE ? 0 : -EPROTO;
 }
+
+const struct report report_findings = {
+	.name = "findings",
+	.title = "What stands out",
+	.nothing = "Nothing stands out by the rules of docs/findings.md.",
+	.note = "size: with the ends of its interval, equal where it was counted; weight:"
+		" part of the whole that it is of",
+	.sql = findings_sql,
+	.write = list_findings,
+};

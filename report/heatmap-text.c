@@ -16,7 +16,7 @@
 #define DEFAULT_WIDTH  100
 #define DEFAULT_HEIGHT 50
 
-const char report_heatmap_sql[] =
+static const char heatmap_sql[] =
 	"SELECT \"column\", row, from_ns, to_ns, low, high, kind, name, touches, source, occupancy,"
 	" written, touched, untouched FROM temp.heatmap ORDER BY row, \"column\" LIMIT :limit";
 
@@ -135,7 +135,8 @@ static bool report_heatmap_is_nothing(int error)
 	return error == -ENOENT || error == -ERANGE || error == -EADDRNOTAVAIL || error == -ESRCH;
 }
 
-int report_heatmap_prepare(sqlite3 *db, const struct report_request *request)
+/* CSV and JSON list the cells that are not empty. */
+static int prepare(sqlite3 *db, const struct report_request *request)
 {
 	struct heat_request part = report_heatmap_part(request);
 	auto_heat struct heat heat = { 0 };
@@ -422,7 +423,7 @@ static int write_nothing(FILE *out, sqlite3 *db, const struct report_request *re
 	return ferror(out) ? -EIO : 0;
 }
 
-int report_heatmap_write(FILE *out, sqlite3 *db, const struct report_request *request)
+static int write_heatmap(FILE *out, sqlite3 *db, const struct report_request *request)
 {
 	struct heat_request part = report_heatmap_part(request);
 	unsigned width = request->width ? request->width : DEFAULT_COLUMNS;
@@ -439,3 +440,13 @@ int report_heatmap_write(FILE *out, sqlite3 *db, const struct report_request *re
 		return write_nothing(out, db, request, r);
 	return r < 0 ? r : draw(&(struct drawing){ &heat, request->is_coloured, out }, db, request);
 }
+
+const struct report report_heatmap = {
+	.name = "heatmap",
+	.scope = REPORT_OF_PICTURE,
+	.needs_rows = true,
+	.title = "Touches and blocks over time and addresses",
+	.prepare = prepare,
+	.sql = heatmap_sql,
+	.write = write_heatmap,
+};

@@ -66,8 +66,6 @@
 	" ORDER BY " order("self") " DESC, " order("total") \
 	" DESC, f.function, f.module LIMIT :limit"
 
-const char report_flat_sql[] = FLAT_SQL("", MIDDLE);
-
 /* For people: without functions of which nothing is known. */
 static const char known_sql[] = FLAT_SQL(" AND NOT " IS_VAGUE, SURE);
 /* clang-format on */
@@ -85,7 +83,7 @@ static const char exact_sql[] =
 
 /* One row for each caller and callee, in the order of the callees. */
 /* clang-format off */
-const char report_calls_sql[] =
+static const char calls_sql[] =
 	"SELECT a.function AS caller, a.module AS caller_module, b.function AS callee,"
 	" b.module AS callee_module, CASE WHEN value > 0 OR NOT is_cycle THEN " NUMBER("value")
 	" END"
@@ -96,7 +94,8 @@ const char report_calls_sql[] =
 	" ORDER BY b.total DESC, b.id, value DESC, a.id LIMIT :limit";
 /* clang-format on */
 
-int report_profile_prepare(sqlite3 *db, const struct report_request *request)
+/* The tables of profile.h that the queries of both reports read. */
+static int prepare(sqlite3 *db, const struct report_request *request)
 {
 	const struct profile_request wanted = { request->run_id, request->by, request->paths };
 	auto_profile struct profile *profile = NULL;
@@ -134,7 +133,7 @@ static void write_unknown(FILE *out, sqlite3 *db, const struct report_request *r
 		fprintf(out, "%s\n", text);
 }
 
-int report_flat_write(FILE *out, sqlite3 *db, const struct report_request *request)
+static int write_flat(FILE *out, sqlite3 *db, const struct report_request *request)
 {
 	const struct profile_metric_row *metric =
 		profile_metric_row_of(db, request->run_id, request->by);
@@ -180,6 +179,14 @@ int report_flat_write(FILE *out, sqlite3 *db, const struct report_request *reque
 		return -EPROTO;
 	return report_line_hints_write(out, db, request->run_id);
 }
+
+const struct report report_flat = {
+	.name = "flat",
+	.scope = REPORT_OF_SUM,
+	.prepare = prepare,
+	.sql = FLAT_SQL("", MIDDLE),
+	.write = write_flat,
+};
 
 /* ---- Callers, function, callees ---- */
 
@@ -272,7 +279,7 @@ static void write_head(const struct calls *calls)
 		"function");
 }
 
-int report_calls_write(FILE *out, sqlite3 *db, const struct report_request *request)
+static int write_calls(FILE *out, sqlite3 *db, const struct report_request *request)
 {
 	const struct calls calls = { out, db, request,
 				     profile_metric_row_of(db, request->run_id, request->by),
@@ -303,3 +310,11 @@ int report_calls_write(FILE *out, sqlite3 *db, const struct report_request *requ
 		return report_line_hints_write(out, db, request->run_id);
 	return r < 0 ? r : -EPROTO;
 }
+
+const struct report report_hierarchical = {
+	.name = "hierarchical",
+	.scope = REPORT_OF_SUM,
+	.prepare = prepare,
+	.sql = calls_sql,
+	.write = write_calls,
+};

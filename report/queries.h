@@ -1,8 +1,8 @@
 #pragma once
 /*
- * What is behind the reports: queries, by subject, and what writes those that are no lists. Each
- * query takes :run and :limit and needs report_functions_register(). The table of report.c says
- * what goes over and under their rows.
+ * For the reports: all of them, and parts of SQL and queries that several share. Each report is a
+ * row of report.h beside its query, which takes :run and :limit and needs
+ * report_functions_register().
  */
 #include <sqlite3.h>
 #include <stdint.h>
@@ -10,6 +10,35 @@
 
 #include "report/report.h"
 #include "store/query-value.h"
+
+/* clang-format off */
+/* All reports, in the order of --list; the name with _ for -. */
+#define REPORTS(X) \
+	X(summary) X(list) X(stat) X(overhead) X(sites) X(leaks) X(before) X(unused) X(regions) \
+	X(functions) X(plugins) X(pools) X(marks) X(window_list) X(watched) X(processes) \
+	X(losses) X(objects) X(access_mix) X(flat) X(hierarchical) X(threads) X(mappings) \
+	X(findings) X(resident) X(working_set) X(working_set_curve) X(untouched) X(written) \
+	X(timeline) X(heatmap) X(temporary) X(peak) X(histogram) X(hot) X(cold) X(sharing) \
+	X(locality) X(accesses)
+/* clang-format on */
+
+#define REPORT(name) extern const struct report report_##name;
+REPORTS(REPORT)
+#undef REPORT
+
+extern const struct report report_own_time; /* --overhead of a run with regions */
+
+/* ---- Their rows ---- */
+
+/* What stands for more columns (report.columns_sql) in a query. */
+#define REPORT_MORE_COLUMNS "/* more columns */"
+
+#define KINDS(...)                                                                                 \
+	.kinds = (const enum table_kind[]){ __VA_ARGS__ },                                         \
+	.n_kinds = sizeof((const enum table_kind[]){ __VA_ARGS__ }) / sizeof(enum table_kind)
+
+#define INTERVAL_NOTE                                                                              \
+	"\u00b195 %: with what samples leave unresolved; two numbers: it lies anywhere between"
 
 /* Stacks of blocks that were there before an attach: none is a leak of what was recorded. */
 #define BEFORE_ATTACH "SELECT id FROM stack WHERE stop = 'before the attach' AND parent_id IS NULL"
@@ -63,44 +92,24 @@
 	" WHEN 6 THEN (SELECT 'thread-local storage of thread ' || tid FROM thread"                \
 	"  WHERE thread.id = object.id) END"
 
-/* recording.c: what was recorded */
-extern const char report_totals_sql[]; /* NULL: not recorded */
-extern const char report_list_sql[];
-extern const char report_processes_sql[];
-extern const char report_regions_sql[];
-extern const char report_functions_sql[];
-extern const char report_region_columns_sql[]; /* of both */
-/* Where report.columns_sql go. */
-#define REPORT_MORE_COLUMNS "/* more columns */"
-extern const char report_components_sql[];
-extern const char report_components_foot_sql[];
-extern const char report_functions_foot_sql[];
-extern const char report_regions_foot_sql[];
-extern const char report_pools_sql[];
-extern const char report_losses_sql[];
-extern const char report_losses_data_sql[]; /* with what sources tell, for CSV and JSON */
-extern const char report_losses_hints_sql[];
+/* ---- Queries that others ask, too ---- */
 
-/* resident.c: whose pages are resident */
+extern const char report_resident_sql[];
+extern const char report_resident_line_sql[]; /* of the overview; no row: not known */
+extern const char report_touched_line_sql[]; /* of the overview; no row: not recorded */
+extern const char report_objects_n_sql[];
+extern const char report_sharing_sql[];
+extern const char report_stat_values_sql[]; /* a row for each repetition; value NULL: it failed */
+/* The same for pages of a series, one value or measure a row; :run 0: all. */
+extern const char report_series_values_sql[];
+extern const char report_series_statistics_sql[];
+extern const char report_series_overhead_sql[];
+
+/* Looks at pages that are shown: of each process the one with most resident. */
 #define REPORT_SHOWN_LOOKS                                                                         \
 	"(SELECT id FROM (SELECT id, max(resident) FROM page_snapshot WHERE run_id = :run"         \
-	" AND has_parts GROUP BY process_id))" /* of each process the one with most resident */
-extern const char report_resident_sql[];
-extern const char report_resident_foot_sql[];
-/* Only looks within request->selection are there from now on. 0 or -EPROTO. */
-int report_resident_prepare(sqlite3 *db, const struct report_request *request);
-extern const char report_resident_line_sql[]; /* of the overview; no row: not known */
+	" AND has_parts GROUP BY process_id))"
 
-/* working-set.c: which pages were touched (--source pages) */
-extern const char report_working_set_sql[];
-extern const char report_working_set_curve_sql[];
-extern const char report_working_set_foot_sql[];
-extern const char report_untouched_sql[];
-extern const char report_written_sql[];
-extern const char report_written_foot_sql[];
-extern const char report_cold_for_sql[]; /* needs report_cold_for_prepare() */
-int report_cold_for_prepare(sqlite3 *db, const struct report_request *request);
-extern const char report_touched_line_sql[]; /* of the overview; no row: not recorded */
 /*
  * Of a row with stack_id: what proves that its blocks were not accessed, and when: all its pages
  * were never touched up to a look at them (none is a page of zeros, which is read), or no resident
@@ -133,90 +142,15 @@ extern const char report_touched_line_sql[]; /* of the overview; no row: not rec
 	" DESC LIMIT 1)), 'probable')"
 /* clang-format on */
 
-/* findings.c: what stands out, most of it first; sentences with names */
-extern const char report_findings_sql[];
-/* Write the first of them, or as many as are asked for, a line each. Return 0 or -EPROTO. */
-int report_findings_write(FILE *out, sqlite3 *db, const struct report_request *request);
-int report_findings_list(FILE *out, sqlite3 *db, const struct report_request *request);
-
-/* sites.c: who allocated */
 #define REPORT_IS_PICKED                                                                           \
 	"EXISTS (SELECT 1 FROM total WHERE run_id = :run AND name = 'picked_blocks')"
 /* Two columns behind an estimate with this alias. least: estimate_least(), or 0. */
 #define REPORT_ESTIMATE(x, variance, least, name)                                                  \
 	"estimate_low(" x ", " variance ", " least ") AS \"" name ", low\", estimate_high(" x      \
 	", " variance ", " least ") AS \"" name ", high\""
-extern const char report_sites_sql[];
-/* The same where blocks were picked. */
-extern const char report_picked_sites_sql[];
-extern const char report_picked_leaks_sql[];
-extern const char report_picked_peak_sql[];
-extern const char report_sites_n_sql[];
 /* SQL, of `site`: what was not freed, and no exec gave back either. */
 #define REPORT_LEFT_BLOCKS "(live_blocks - exec_blocks)"
 #define REPORT_LEFT_BYTES  "(live_bytes - exec_bytes)"
-
-extern const char report_leaks_sql[]; /* needs report_leaks_prepare() */
-extern const char report_leaks_foot_sql[];
-extern const char report_before_sql[];
-extern const char report_before_foot_sql[];
-extern const char report_leaks_hints_sql[];
-extern const char report_unused_sql[];
-extern const char report_unused_n_sql[];
-extern const char report_peak_sql[];
-extern const char report_temporary_sql[];
-extern const char report_temporary_n_sql[];
-
-/*
- * Make the tables of the call stacks that suppressions name, and of those whose blocks libraries
- * keep. Result as report_write().
- */
-int report_leaks_prepare(sqlite3 *db, const struct report_request *request);
-
-/* repetitions.c: many runs */
-extern const char report_overhead_sql[];
-extern const char report_overhead_text_sql[];
-extern const char report_own_time_sql[];
-extern const char report_own_time_foot_sql[];
-extern const char report_stat_sql[];
-extern const char report_stat_n_sql[];
-extern const char report_stat_text_sql[];
-extern const char report_stat_values_sql[]; /* a row for each repetition; value NULL: it failed */
-/* The same for pages of a series, one value or measure a row; :run 0: all. */
-extern const char report_series_values_sql[];
-extern const char report_series_statistics_sql[];
-extern const char report_series_overhead_sql[];
-/* recording.c, too: what was allocated and mapped */
-extern const char report_histogram_sql[];
-extern const char report_threads_sql[];
-extern const char report_mappings_sql[];
-
-/* touches.c: what was done with it */
-extern const char report_objects_sql[];
-extern const char report_objects_n_sql[];
-extern const char report_access_mix_sql[];
-extern const char report_access_mix_n_sql[];
-extern const char report_hot_sql[];
-extern const char report_hot_n_sql[];
-extern const char report_cold_sql[];
-extern const char report_cold_n_sql[];
-extern const char report_sharing_sql[];
-
-/* touches.c, too: what hardware sampled */
-extern const char report_locality_sql[];
-extern const char report_accesses_sql[];
-
-/* What --watch saw. */
-extern const char report_watch_sql[];
-
-/* What a person reads is drawn. */
-extern const char report_histogram_text_sql[];
-extern const char report_timeline_sql[];
-extern const char report_timeline_text_sql[];
-
-extern const char report_windows_sql[];
-
-/* ---- repetitions.c ---- */
 
 /* SQL over a row of run: whether its values count. */
 #define REPORT_RUN_IS_GOOD                                                                         \
@@ -231,39 +165,13 @@ extern const char report_windows_sql[];
  * SQLite code.
  */
 int report_stat_register(sqlite3 *db);
+/* ---- What writes ---- */
 
-/* ---- summary.c ---- */
-
-/*
- * The first screen: what ran, what it allocated, what was sampled and lost, who owns the touched
- * memory, and the hottest objects. Result as report_write().
- */
-int report_summary_write(FILE *out, sqlite3 *db, const struct report_request *request);
+/* Write the first findings, or as many as are asked for, a line each. Return 0 or -EPROTO. */
+int report_findings_write(FILE *out, sqlite3 *db, const struct report_request *request);
 
 /* A line that tells which one of several runs of the database this is; of the only one nothing. */
 void report_summary_run(FILE *out, sqlite3 *db, int64_t run);
-
-/* ---- profiles.c ---- */
-
-/*
- * The flat and the hierarchical profile of report_request.by, with the functions of
- * report_request.paths. report_profile_prepare() makes the tables of profile.h that the queries of
- * both reports read. Return 0, -EIO, -EPROTO, -ENOMEM.
- */
-int report_profile_prepare(sqlite3 *db, const struct report_request *request);
-int report_flat_write(FILE *out, sqlite3 *db, const struct report_request *request);
-int report_calls_write(FILE *out, sqlite3 *db, const struct report_request *request);
-
-extern const char report_flat_sql[];
-extern const char report_calls_sql[];
-
-/* ---- timeline-text.c ---- */
-
-/*
- * Live bytes, resident memory and rates over time, drawn with blocks of Unicode. Result as
- * report_write().
- */
-int report_curves_draw(FILE *out, sqlite3 *db, const struct report_request *request);
 
 /*
  * The axis of time under a drawing, with its ticks and their texts: two lines. The drawing begins
@@ -276,17 +184,6 @@ struct report_time_axis {
 	unsigned n_columns;
 };
 void report_time_axis_draw(FILE *out, const struct report_time_axis *axis);
-
-/* ---- heatmap-text.c ---- */
-
-/*
- * Time x address: text draws the cells (report_heatmap_write), csv and json list those that are not
- * empty, which report_heatmap_prepare() puts into temp.heatmap. Results as report_write(), and
- * those of heat_make().
- */
-extern const char report_heatmap_sql[];
-int report_heatmap_prepare(sqlite3 *db, const struct report_request *request);
-int report_heatmap_write(FILE *out, sqlite3 *db, const struct report_request *request);
 
 /*
  * Which of n levels a number from 1 to `most` has: from 0, in equal steps of its logarithm. Each

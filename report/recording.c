@@ -2,21 +2,25 @@
 #include "report/queries.h"
 
 /* clang-format off */
-const char report_totals_sql[] =
-	"SELECT name, CASE WHEN name = 'samples' THEN " REPORT_SQL_SAMPLES("value")
-	" WHEN name = 'faults' THEN " REPORT_SQL_FAULTS("value")
-	" WHEN name IN ('allocations', 'bytes', 'frees', 'live_blocks', 'live_bytes',"
-	" 'peak_bytes', 'peak_ns', 'reallocations',"
-	"  'temporary', 'heap_accesses', 'accesses_before_allocation', 'accesses_after_free')"
-	" THEN " REPORT_SQL_BLOCKS("value") " ELSE value END AS value"
-	" FROM total WHERE run_id = :run ORDER BY name LIMIT :limit";
 
-const char report_windows_sql[] =
+static const char windows_sql[] =
 	"SELECT number AS window, start_ns AS begin, end_ns AS end, end_ns - start_ns AS length,"
 	" cause, live_bytes AS live, n_live AS blocks FROM window WHERE run_id = :run"
 	" ORDER BY number LIMIT :limit";
 
-const char report_list_sql[] =
+const struct report report_window_list = {
+	.name = "window-list",
+	.counts_blocks = true,
+	.title = "Windows: parts of the run that were recorded (--window N reports on one)",
+	.nothing = "The run was recorded as a whole.",
+	.note = "live: recorded blocks that lived when the window began; blocks allocated"
+		" outside of windows are not known",
+	.sql = windows_sql,
+	KINDS(TABLE_COUNT, TABLE_TIME, TABLE_TIME, TABLE_DURATION, TABLE_PLAIN, TABLE_BYTES,
+	      TABLE_COUNT),
+};
+
+static const char list_sql[] =
 	"SELECT id, program || '.' || mode || '.' || repetition AS run, duration_ns AS duration,"
 	" (SELECT value FROM total WHERE run_id = run.id AND name = 'allocations' AND"
 	REPORT_SQL_HAS_BLOCKS("run.id") ") AS allocations,"
@@ -25,7 +29,16 @@ const char report_list_sql[] =
 	" (SELECT count(*) FROM loss WHERE run_id = run.id) AS losses, command"
 	" FROM run ORDER BY id LIMIT :limit";
 
-const char report_processes_sql[] =
+const struct report report_list = {
+	.name = "list",
+	.title = "Runs in this database",
+	.nothing = "None.",
+	.sql = list_sql,
+	KINDS(TABLE_PLAIN, TABLE_PLAIN, TABLE_DURATION, TABLE_COUNT, TABLE_BYTES,
+	      TABLE_COUNT),
+};
+
+static const char processes_sql[] =
 	"SELECT pid, (SELECT pid FROM process AS parent WHERE parent.id = process.parent_id) AS"
 	" parent, birth, CASE WHEN traced THEN 'traced' ELSE 'not traced: ' || why_not END AS"
 	" state, start_ns AS start, end_ns AS end, (SELECT count(*) FROM thread WHERE"
@@ -34,6 +47,16 @@ const char report_processes_sql[] =
 	" THEN command ELSE exe END AS command FROM process WHERE run_id = :run ORDER BY start_ns,"
 	" id LIMIT :limit";
 /* clang-format on */
+
+const struct report report_processes = {
+	.name = "processes",
+	.counts_blocks = true,
+	.title = "Process images, in the order in which they began",
+	.nothing = "No process was recorded.",
+	.sql = processes_sql,
+	KINDS(TABLE_PLAIN, TABLE_PLAIN, TABLE_PLAIN, TABLE_PLAIN, TABLE_TIME, TABLE_TIME,
+	      TABLE_COUNT, TABLE_COUNT),
+};
 
 /* clang-format off */
 #define REGION_COLUMNS \
@@ -48,7 +71,7 @@ const char report_processes_sql[] =
  * Of components with values in regions: what a counter grew by, or the most of another. of_row has
  * their values by what rows of the report call id.
  */
-const char report_region_columns_sql[] =
+static const char region_columns_sql[] =
 	"WITH shown(kind, value, word) AS (VALUES ('counter', 'total', ''), ('counter', 'own',"
 	"  'own '), ('gauge', 'most', 'most '), ('max', 'most', 'most '))"
 	" SELECT group_concat(printf(' (SELECT %s FROM of_row WHERE component_id = %d AND of ="
@@ -58,7 +81,7 @@ const char report_region_columns_sql[] =
 	" path_id > 0)";
 
 /* Trips, and then what is in a region with those inside it; own: without them. */
-const char report_regions_sql[] =
+static const char regions_sql[] =
 	"WITH RECURSIVE path(id, text, place) AS ("
 	"  SELECT id, name, printf('%08d', id) FROM region_total WHERE run_id = :run"
 	"  AND parent_id IS NULL"
@@ -76,7 +99,7 @@ const char report_regions_sql[] =
  */
 #define OUTER(column) "sum(iif(outer.id IS NULL, 0, all_" column ")) AS all_" column ","
 #define OWN(column)   "sum(own_" column ") AS own_" column ","
-const char report_functions_sql[] =
+static const char functions_sql[] =
 	"WITH RECURSIVE above(id, name, parent_id) AS ("
 	"  SELECT id, name, parent_id FROM region_total WHERE run_id = :run"
 	"  UNION ALL SELECT above.id, above.name, around.parent_id FROM above"
@@ -101,13 +124,55 @@ const char report_functions_sql[] =
 	"SELECT printf('time and own: without what memsight took, %s ±%s of these times:" \
 	" --overhead has it by kind and thread', duration_text(sum(ns))," \
 	" duration_text(sum(error_ns))) FROM own_time WHERE run_id = :run HAVING count(*) > 0"
-const char report_regions_foot_sql[] = COST_LINE;
-const char report_functions_foot_sql[] =
+const struct report report_regions = {
+	.name = "regions",
+	.counts_blocks = true,
+	.is_sampled = true,
+	.title = "Regions of the program (memsight.h) and functions, by what they lie in",
+	.nothing = "The program set no region.",
+	.note = "time: wall time, added up over trips and threads; own: without the"
+		" regions inside; CPU "
+		"time: share of the run's samples of user CPU time; " INTERVAL_NOTE
+		"; blocks and bytes: allocated in the region; left open: trips that no pop"
+		" of their own ended",
+	.foot_sql = COST_LINE,
+	.sql = regions_sql,
+	.columns_sql = region_columns_sql,
+	.rest = TABLE_COUNT,
+	KINDS(TABLE_COUNT, TABLE_COUNT, TABLE_DURATION, TABLE_DURATION, TABLE_SHARE,
+	      TABLE_PERCENT, TABLE_PERCENT, TABLE_SHARE, TABLE_PERCENT, TABLE_PERCENT,
+	      TABLE_COUNT, TABLE_BYTES, TABLE_BYTES, TABLE_COUNT),
+};
+
+static const char functions_foot_sql[] =
 	COST_LINE " UNION ALL SELECT 'time and own: with what memsight took for each call, which"
 	" was not measured' WHERE NOT EXISTS (SELECT 1 FROM hook_cost WHERE run_id = :run)"
 	" AND EXISTS (SELECT 1 FROM region_total WHERE run_id = :run)";
 
-const char report_own_time_sql[] =
+const struct report report_functions = {
+	.name = "functions",
+	.counts_blocks = true,
+	.is_sampled = true,
+	.title = "Functions (record --function-include) and regions, by their own time",
+	.nothing = "No function was recorded: record --function-include REGEX"
+		   " (docs/functions.md).",
+	.note = "time: wall time, added up over calls and threads, once where a function"
+		" calls itself; own: without the functions and regions inside that were"
+		" recorded; CPU "
+		"time: share of the run's samples of user CPU time; " INTERVAL_NOTE
+		"; blocks and bytes: allocated in it; left open: calls that ended by an"
+		" exception, a jump or their thread's end; paths: of callers, see"
+		" --regions",
+	.foot_sql = functions_foot_sql,
+	.sql = functions_sql,
+	.columns_sql = region_columns_sql,
+	.rest = TABLE_COUNT,
+	KINDS(TABLE_COUNT, TABLE_COUNT, TABLE_DURATION, TABLE_DURATION, TABLE_SHARE,
+	      TABLE_PERCENT, TABLE_PERCENT, TABLE_SHARE, TABLE_PERCENT, TABLE_PERCENT,
+	      TABLE_COUNT, TABLE_BYTES, TABLE_BYTES, TABLE_COUNT, TABLE_COUNT),
+};
+
+static const char own_time_sql[] =
 	"SELECT ns AS \"taken out\", error_ns AS error, own_time.n AS times, round(mean_ns, 1) AS"
 	" each, round(spread_ns, 1) AS \"each error\", hook_cost.n AS tried, kind, (SELECT"
 	" name FROM thread_name WHERE thread_name.thread_id = thread.id ORDER BY time_ns DESC"
@@ -116,13 +181,26 @@ const char report_own_time_sql[] =
 	" hook_cost.run_id = :run AND hook = kind WHERE own_time.run_id = :run"
 	" ORDER BY ns DESC, tid, kind LIMIT :limit";
 
-const char report_own_time_foot_sql[] =
+static const char own_time_foot_sql[] =
 	"SELECT printf('in all %s ±%s, of %s in regions and functions', duration_text(sum(ns)),"
 	" duration_text(sum(error_ns)), duration_text((SELECT sum(own_ns + own_cost_ns) FROM"
 	" region_total WHERE run_id = :run))) FROM own_time WHERE run_id = :run";
 
+/* --overhead of a run with regions or functions. */
+const struct report report_own_time = {
+	.name = "overhead",
+	.title = "What memsight took of the time in regions and functions, and was taken out",
+	.foot_sql = own_time_foot_sql,
+	.note = "counted: so many hooks, each taken to last as the tried ones did, in ns; error:"
+		" half of those are so near to that; call stacks, room for records, handlers and"
+		" plug-ins were measured, and times is how often; what the kernel takes for"
+		" samples and page faults is not taken out",
+	.sql = own_time_sql,
+	KINDS(TABLE_DURATION, TABLE_DURATION, TABLE_COUNT, TABLE_PLAIN, TABLE_PLAIN, TABLE_COUNT),
+};
+
 /* A counter has what it grew by, another component its mean. */
-const char report_components_sql[] =
+static const char components_sql[] =
 	"WITH RECURSIVE path(id, text, place) AS ("
 	"  VALUES (0, '(process)', '')"
 	"  UNION ALL SELECT id, name, printf('%08d', id) FROM region_total WHERE run_id = :run"
@@ -137,16 +215,44 @@ const char report_components_sql[] =
 	" = component_id JOIN path ON path.id = path_id WHERE value.run_id = :run ORDER BY place,"
 	" component_id LIMIT :limit";
 
-const char report_components_foot_sql[] =
+static const char components_foot_sql[] =
 	"SELECT printf('plug-in %s: %,d readings, of %s each, taken out of the times of regions',"
 	" plugin, sum(n_asked), duration_text(sum(asked_ns) / sum(n_asked))) FROM component"
 	" WHERE run_id = :run GROUP BY plugin HAVING sum(n_asked) > 0 ORDER BY min(id)";
 
-const char report_pools_sql[] =
+const struct report report_plugins = {
+	.name = "plugins",
+	.title = "Values of plug-ins (record --load), by region",
+	.nothing = "No plug-in was asked: record --load FILE.so (docs/plugins.md).",
+	.note = "(process): from the begin of each process to its end; total: counters:"
+		" what it grew by, added up over trips and threads; own: without the"
+		" regions inside; mean, least, most: of n, which are trips of a counter,"
+		" and else readings at begins and ends",
+	.foot_sql = components_foot_sql,
+	.sql = components_sql,
+	KINDS(TABLE_PLAIN, TABLE_COUNT, TABLE_COUNT, TABLE_COUNT, TABLE_COUNT, TABLE_COUNT,
+	      TABLE_COUNT, TABLE_PLAIN, TABLE_PLAIN),
+};
+
+static const char pools_sql[] =
 	"SELECT peak_bytes AS peak, n_blocks AS blocks, bytes, live_blocks AS \"not freed\","
 	" live_bytes AS \"bytes not freed\", n_resets AS resets, n_cut AS cut, pid AS process,"
 	" printf('0x%x', address) AS pool, allocator FROM pool JOIN process ON process.id ="
 	" process_id WHERE pool.run_id = :run ORDER BY peak_bytes DESC, pool.id LIMIT :limit";
+
+const struct report report_pools = {
+	.name = "pools",
+	.title = "Pools of allocators of the program's own, the largest first",
+	.nothing = "No pool: record --alloc-function names a program's own allocator"
+		   " (docs/allocators.md), or it reports its blocks by memsight_block() of"
+		   " memsight.h (docs/api.md).",
+	.note = "blocks and bytes: that it handed out; peak: the most at once; resets:"
+		" all its blocks ended at once; cut: blocks that ended since the memory"
+		" that they lay in was given back; pool 0x0: blocks of no pool",
+	.sql = pools_sql,
+	KINDS(TABLE_BYTES, TABLE_COUNT, TABLE_BYTES, TABLE_COUNT, TABLE_BYTES, TABLE_COUNT,
+	      TABLE_COUNT, TABLE_COUNT, TABLE_PLAIN, TABLE_PLAIN),
+};
 
 #define LOSSES(part) \
 	"SELECT source, reason, sum(count) AS count, min(from_ns) AS \"from\"," \
@@ -163,8 +269,6 @@ const char report_pools_sql[] =
 #define NO_PART(name) ""
 #define PART(name)    " '" name "' AS part,"
 
-const char report_losses_sql[] = LOSSES(NO_PART) " LIMIT :limit";
-
 #define LEDGER(count, reason)                                                                      \
 	" UNION ALL SELECT number, name, '" reason "', CAST(" count " AS INTEGER) AS n FROM"       \
 	" ledger WHERE n <> 0"
@@ -175,7 +279,7 @@ const char report_losses_sql[] = LOSSES(NO_PART) " LIMIT :limit";
  * ledger tells of the same losses by source.
  */
 /* clang-format off */
-const char report_losses_data_sql[] =
+static const char losses_data_sql[] =
 	"WITH ledger AS (SELECT * FROM source_ledger JOIN source ON source.id = source_id"
 	"  WHERE source.run_id = :run AND (measures NOT IN ('tasks', 'pages') OR"
 	"  n_lost + bad_bytes > 0)),"
@@ -204,7 +308,7 @@ const char report_losses_data_sql[] =
  * A node of a reason is one for all stacks of the database: it has no count of its own, but stacks.
  */
 /* clang-format off */
-const char report_losses_hints_sql[] =
+static const char losses_hints_sql[] =
 	"WITH RECURSIVE path(id) AS (SELECT stack_id FROM site WHERE run_id = :run UNION SELECT"
 	" stack_id FROM mapping WHERE run_id = :run UNION SELECT parent_id FROM stack JOIN path"
 	" USING (id) WHERE parent_id IS NOT NULL) SELECT 'stack cut short: recorded up to ' || CASE"
@@ -230,6 +334,16 @@ const char report_losses_hints_sql[] =
 	" WHERE near >= 10 AND near * 1000 > near + found";
 /* clang-format on */
 
+const struct report report_losses = {
+	.name = "losses",
+	.title = "What was not recorded, or cannot be used",
+	.nothing = "Nothing was lost.",
+	.hints_sql = losses_hints_sql,
+	.sql = losses_data_sql,
+	.text_sql = LOSSES(NO_PART) " LIMIT :limit",
+	KINDS(TABLE_PLAIN, TABLE_PLAIN, TABLE_COUNT, TABLE_TIME, TABLE_TIME),
+};
+
 /* Sizes, then lifetimes; from and below are bytes, or ns. */
 #define BUCKETS                                                                                    \
 	"WITH bucket AS ("                                                                         \
@@ -244,21 +358,33 @@ const char report_losses_hints_sql[] =
 	"  1.0 * bytes / (SELECT nullif(sum(bytes), 0) FROM histogram WHERE run_id = :run)"        \
 	"   AS byte_share FROM bucket)"
 
-const char report_histogram_sql[] =
+static const char histogram_sql[] =
 	BUCKETS " SELECT of, low AS \"from\", high AS below, blocks, share, bytes, byte_share"
 		" FROM shown ORDER BY of = 'life', log2";
 
-const char report_histogram_text_sql[] =
+static const char histogram_text_sql[] =
 	BUCKETS " SELECT CASE of WHEN 'size' THEN 'size from ' || bytes_text(low)"
 		"  ELSE CASE log2 WHEN 64 THEN 'not freed' WHEN -1 THEN 'life of 0 ns'"
 		"  ELSE 'life from ' || duration_text(low) END END AS bucket, blocks, share AS \"of"
 		" blocks\", bytes, byte_share AS \"of bytes\", share AS \"blocks \" FROM shown"
 		" ORDER BY of = 'life', log2";
 
+const struct report report_histogram = {
+	.name = "histogram",
+	.counts_blocks = true,
+	.scope = REPORT_OF_SUM,
+	.title = "Blocks by size and by lifetime, in powers of two",
+	.needs = REPORT_NEEDS_BLOCKS,
+	.note = "each bucket reaches to below twice its begin",
+	.sql = histogram_sql,
+	.text_sql = histogram_text_sql,
+	KINDS(TABLE_PLAIN, TABLE_COUNT, TABLE_PERCENT, TABLE_BYTES, TABLE_PERCENT, TABLE_BAR),
+};
+
 #define OF_TRACED(n) "CASE WHEN traced THEN " REPORT_SQL_BLOCKS(n) " END"
 
 /* clang-format off */
-const char report_threads_sql[] =
+static const char threads_sql[] =
 	"WITH" WHOLE
 	" SELECT tid, process.pid AS process, CASE WHEN is_main THEN 'yes' ELSE 'no' END AS"
 	" main," SHARE_OF("time_ns", "time", "low", "high") " " REPORT_SQL_FAULTS("n_faults")
@@ -274,49 +400,20 @@ const char report_threads_sql[] =
 	" DESC, bytes DESC, thread.id LIMIT :limit";
 /* clang-format on */
 
-/* The memory of all processes: the sum of what each had at most within the interval. */
-#define RESIDENT(low, high)                                                                        \
-	"(SELECT sum(most) FROM (SELECT max(rss) AS most FROM process_sample WHERE run_id = :run"  \
-	" AND time_ns >= " low " AND time_ns < " high " GROUP BY process_id))"
-
-/* Pages that were touched in intervals of --source pages that meet this one. */
-#define TOUCHED(low, high)                                                                         \
-	"(SELECT sum(most) FROM (SELECT max(touched) AS most FROM page_interval WHERE run_id ="    \
-	" :run AND end_ns > " low " AND begin_ns < " high " GROUP BY process_id))"
-
-/* clang-format off */
-const char report_timeline_sql[] =
-	"SELECT time_ns AS time, interval_ns AS interval, " REPORT_SQL_BLOCKS("live_bytes")
-	" AS live_bytes,"
-	" " REPORT_SQL_BLOCKS("max_live_bytes") " AS max_live_bytes,"
-	" " RESIDENT("timeline.time_ns", "timeline.time_ns + interval_ns") " AS rss,"
-	" " REPORT_SQL_BLOCKS("n_allocations") " AS allocations, " REPORT_SQL_BLOCKS("n_frees")
-	" AS frees, " REPORT_SQL_SAMPLES("n_samples") " AS samples, "
-	REPORT_SQL_FAULTS("n_faults") " AS faults, "
-	TOUCHED("timeline.time_ns", "timeline.time_ns + interval_ns") " AS touched"
-	" FROM timeline WHERE run_id = :run ORDER BY time_ns LIMIT :limit";
-/* clang-format on */
-
-/* As many lines as --limit, each of several intervals. */
-/* clang-format off */
-const char report_timeline_text_sql[] =
-	"WITH line AS (SELECT CASE WHEN :limit > 0 THEN 1 + (count(*) - 1) / :limit ELSE 1 END"
-	" AS n,"
-	"  max(max_live_bytes) AS peak FROM timeline WHERE run_id = :run),"
-	" joined AS (SELECT min(time_ns) AS start, max(time_ns + interval_ns) AS stop,"
-	"  max(max_live_bytes) AS most, sum(n_allocations + n_frees) AS events,"
-	"  sum(n_samples) AS samples, sum(n_faults) AS faults, peak"
-	"  FROM timeline, line WHERE run_id = :run AND EXISTS (SELECT 1 FROM timeline"
-	"   WHERE run_id = :run AND n_allocations + n_samples + n_faults > 0) GROUP BY time_ns /"
-	" interval_ns / line.n)"
-	" SELECT start AS \"from\", " REPORT_SQL_BLOCKS("most") " AS live, "
-	RESIDENT("start", "stop") " AS rss,"
-	" " REPORT_SQL_BLOCKS("CAST(1e9 * events / (stop - start) AS INTEGER)")
-	" AS \"events/s\","
-	" " REPORT_SQL_SAMPLES("samples") " AS samples, " REPORT_SQL_FAULTS("faults")
-	" AS faults, 1.0 * most / peak AS \"live bytes, at most\""
-	" FROM joined ORDER BY start";
-/* clang-format on */
+const struct report report_threads = {
+	.name = "threads",
+	.counts_blocks = true,
+	.is_sampled = true,
+	.scope = REPORT_OF_PART,
+	.title = "Threads: what each allocated, freed and spent",
+	.nothing = "No thread was recorded.",
+	.note = "time: share of the samples of user CPU time; " INTERVAL_NOTE "; freed by "
+		"others: of its blocks, those that another thread freed",
+	.sql = threads_sql,
+	KINDS(TABLE_PLAIN, TABLE_PLAIN, TABLE_PLAIN, TABLE_SHARE, TABLE_PERCENT, TABLE_PERCENT,
+	      TABLE_COUNT, TABLE_COUNT, TABLE_BYTES, TABLE_COUNT, TABLE_COUNT, TABLE_BYTES,
+	      TABLE_COUNT, TABLE_TIME, TABLE_TIME),
+};
 
 /* ---- The report of what was mapped ---- */
 
@@ -324,7 +421,7 @@ const char report_timeline_text_sql[] =
  * One row for each kind, maker and place. A piece that goes on when the rest was unmapped, or that
  * moved, was mapped once: only what has none before it counts as mapped.
  */
-const char report_mappings_sql[] =
+static const char mappings_sql[] =
 	"WITH change AS ("
 	"  SELECT mapping_id, sum(CASE WHEN name = 'madvise' THEN size END) AS advised,"
 	"  sum(CASE WHEN name = 'mlock' THEN size END) AS locked,"
@@ -345,3 +442,28 @@ const char report_mappings_sql[] =
 	"  nullif(sum(coalesce(protections, 0)), 0) AS \"mprotect\", place AS \"what, or where\""
 	" FROM named LEFT JOIN change ON change.mapping_id = named.id"
 	" GROUP BY kind, maker, place ORDER BY seen, 5 DESC, 4 DESC, place LIMIT :limit";
+
+const struct report report_mappings = {
+	.name = "mappings",
+	.needs_rows = true,
+	.title = "What was mapped, by kind, maker and place",
+	.nothing = "No mapping was recorded.",
+	.note = "mapped: bytes as they were made; reserved: made without access"
+		" (PROT_NONE), addresses and no memory, until mprotect opens a part; at the"
+		" end: not unmapped, as far as that was seen; advised, locked: bytes of all"
+		" calls; what a library maps for itself is what blocks lie in, not memory"
+		" beside them",
+	.sql = mappings_sql,
+	KINDS(TABLE_PLAIN, TABLE_PLAIN, TABLE_COUNT, TABLE_BYTES, TABLE_BYTES, TABLE_BYTES,
+	      TABLE_BYTES, TABLE_COUNT),
+};
+
+const struct report report_marks = {
+	.name = "marks",
+	.title = "Marks that the program set (memsight.h), or `memsight ctl mark'",
+	.nothing = "The program set no mark.",
+	.sql = "SELECT time_ns AS at, tid AS thread, name AS mark FROM mark"
+	       " LEFT JOIN thread ON thread.id = thread_id WHERE mark.run_id = :run"
+	       " ORDER BY time_ns, mark.rowid LIMIT :limit",
+	KINDS(TABLE_TIME, TABLE_PLAIN),
+};

@@ -49,13 +49,13 @@ const char report_stat_values_sql[] = VALUES
 	" fact.value = 'yes') AS is_natural, repetition, name, unit, value FROM kept"
 	" ORDER BY program, is_natural DESC, mode, place, name, unit, repetition LIMIT :limit";
 
-const char report_stat_sql[] = VALUES
+static const char stat_sql[] = VALUES
 	"SELECT program || '.' || mode AS run, name, unit, count(value) AS n,"
 	" sum(NOT is_good) AS failed, median(value) AS median, interval_low(value) AS low,"
 	" interval_high(value) AS high, min(value) AS min, max(value) AS max, avg(value) AS mean,"
 	" deviation(value) AS sd, outliers(value, repetition) AS outliers" GROUPS;
 
-const char report_stat_text_sql[] = VALUES
+static const char stat_text_sql[] = VALUES
 	"SELECT program || '.' || mode AS run, name, count(value) AS n, sum(NOT is_good) AS failed,"
 	" unit_text(median(value), unit) AS median, unit_text(interval_low(value), unit) || ' - '"
 	" || unit_text(interval_high(value), unit)"
@@ -63,7 +63,18 @@ const char report_stat_text_sql[] = VALUES
 	" unit_text(avg(value), unit) AS mean, unit_text(deviation(value), unit) AS sd,"
 	" outliers(value, repetition) AS outliers" GROUPS;
 
-const char report_stat_n_sql[] = VALUES "SELECT count(*) FROM (SELECT 1" GROUPED ")";
+const struct report report_stat = {
+	.name = "stat",
+	.title = "Repetitions of each PROGRAM.MODE",
+	.nothing = "No run is there.",
+	.note = "n: repetitions that succeeded and have this number; failed: left out; 95"
+		" %: interval of the median, by bootstrap (fewer than 6 values have none);"
+		" sd: standard deviation; outliers: repetitions beyond Tukey's fences",
+	.sql = stat_sql,
+	.n_sql = VALUES "SELECT count(*) FROM (SELECT 1" GROUPED ")",
+	.text_sql = stat_text_sql,
+	KINDS(TABLE_PLAIN, TABLE_PLAIN, TABLE_COUNT, TABLE_COUNT),
+};
 
 const char report_series_values_sql[] = VALUES
 	"SELECT program, mode, name AS metric, unit, id AS run, told AS value, is_good FROM kept"
@@ -282,7 +293,7 @@ int report_stat_register(sqlite3 *db)
 	" WHEN has_tracer THEN 'allocations' WHEN has_sampler THEN 'samples' ELSE 'nothing' END"
 
 /* clang-format off */
-const char report_overhead_sql[] = PAIRS "SELECT program || '.' || mode AS run, against, " RECORDED
+static const char overhead_sql[] = PAIRS "SELECT program || '.' || mode AS run, against, " RECORDED
 	" AS recorded, count(*) AS pairs, median(wall) AS wall_ratio, interval_low(wall) AS"
 	" wall_low, interval_high(wall) AS wall_high, median(cpu) AS cpu_ratio, interval_low(cpu)"
 	" AS cpu_low, interval_high(cpu) AS cpu_high,"
@@ -304,9 +315,23 @@ const char report_series_overhead_sql[] = PAIRS RATIO("wall time", "wall") " UNI
 	")) END AS \"95 %\","
 
 /* clang-format off */
-const char report_overhead_text_sql[] = PAIRS "SELECT program || '.' || mode AS run, against, "
-	RECORDED " AS recorded, count(*) AS pairs,"
-	" printf('%.3f', median(wall)) AS \"wall time\"," INTERVAL("wall")
-	" printf('%.3f', median(cpu)) AS \"CPU time\"," INTERVAL("cpu")
+static const char overhead_text_sql[] =
+	PAIRS "SELECT program || '.' || mode AS run, against, " RECORDED
+	" AS recorded, count(*) AS pairs, printf('%.3f', median(wall)) AS \"wall time\","
+	INTERVAL("wall") " printf('%.3f', median(cpu)) AS \"CPU time\"," INTERVAL("cpu")
 	" unit_text(median(rss), 'bytes') AS \"max rss\"" OVERHEAD_GROUPS;
 /* clang-format on */
+
+const struct report report_overhead = {
+	.own_time = &report_own_time,
+	.name = "overhead",
+	.title = "Each mode against the natural runs of the same block",
+	.nothing = "There are no pairs: a series needs a mode with `dry = yes', and runs that "
+		   "succeeded.",
+	.note = "ratios of a run to the natural run of its block, median over the pairs,"
+		" with its 95 % interval by bootstrap (fewer than 6 pairs have none); max"
+		" rss: how much more the command had",
+	.sql = overhead_sql,
+	.text_sql = overhead_text_sql,
+	KINDS(TABLE_PLAIN, TABLE_PLAIN, TABLE_PLAIN, TABLE_COUNT),
+};

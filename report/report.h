@@ -48,8 +48,9 @@ enum report_scope {
 };
 
 struct report {
-	/* This one instead where blocks were picked (--sample-bytes); NULL: it goes for both. */
+	/* This one instead where blocks were picked (--sample-bytes); NULL: none. */
 	const struct report *picked;
+	bool needs_all_blocks; /* and the order of all events: picked ones cannot answer */
 	/* This one where it is known what memsight took of the time in regions; NULL: as picked. */
 	const struct report *own_time;
 	const char *name; /* as in --NAME */
@@ -88,8 +89,8 @@ struct report {
 	int (*write)(FILE *out, sqlite3 *db, const struct report_request *request);
 };
 
-/* The table of reports, in the order of --list; ends with a name of NULL. */
-extern const struct report reports[];
+/* All, in the order of --list; NULL ends them. */
+extern const struct report *const reports[];
 
 /* Not in the table: bytes that nobody touched for request->cold_ns (--cold=60s). */
 extern const struct report report_cold_for;

@@ -53,7 +53,7 @@ const char report_resident_sql[] = SHOWN
 	"max(0, resident - uncounted - max(rss, rss_after), min(rss, rss_after) - resident +" \
 	" uncounted)"
 
-const char report_resident_foot_sql[] = SHOWN
+static const char resident_foot_sql[] = SHOWN
 	" SELECT 'process ' || pid || ' at ' || duration_text(time_ns) || CASE reason WHEN 'end'"
 	" THEN ', its end' WHEN 'tick' THEN '' ELSE ', a peak' END || ': ' ||"
 	" bytes_text(resident) || ' found resident, VmRSS ' || bytes_text(rss) || ', difference '"
@@ -97,7 +97,8 @@ const char report_resident_line_sql[] = SHOWN
 /* clang-format on */
 
 /* A table that hides that of the database. */
-int report_resident_prepare(sqlite3 *db, const struct report_request *request)
+/* Only looks within request->selection are there from now on. */
+static int prepare(sqlite3 *db, const struct report_request *request)
 {
 	const struct selection *selection = request->selection;
 	char sql[512];
@@ -115,3 +116,23 @@ int report_resident_prepare(sqlite3 *db, const struct report_request *request)
 		 (long long)selection->to_ns, (long long)selection->pid, (long long)selection->pid);
 	return sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : -EPROTO;
 }
+
+const struct report report_resident = {
+	.name = "resident",
+	.scope = REPORT_OF_SPAN,
+	.prepare = prepare,
+	.has_lines = true,
+	.title = "What resident memory is, at the moment with most of it",
+	.nothing = "No look at the pages of a process was recorded.",
+	.note = "rss: resident bytes, all rows of a process add up to its own; beside: of"
+		" them, in pages that blocks keep resident and no live block fills (free"
+		" blocks, the allocator's words), divided by bytes where call sites share a"
+		" page; untouched: asked for, and never touched or given back to the"
+		" kernel; shared: in pages that other processes have, too, where that was"
+		" asked; size: live bytes of blocks, bytes of mappings; nodes: rss by NUMA"
+		" node, on hosts with several",
+	.foot_sql = resident_foot_sql,
+	.sql = report_resident_sql,
+	KINDS(TABLE_BYTES, TABLE_PERCENT, TABLE_BYTES, TABLE_BYTES, TABLE_BYTES, TABLE_BYTES,
+	      TABLE_BYTES, TABLE_BYTES, TABLE_COUNT, TABLE_PLAIN, TABLE_PLAIN, TABLE_PLAIN),
+};

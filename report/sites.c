@@ -2,15 +2,17 @@
  * The reports of call stacks that allocated: all, those that kept their blocks, and those nobody
  * accessed.
  */
+#include "report/queries.h"
+
 #include <errno.h>
 
-#include "report/queries.h"
-#include "report/report.h"
 #include "report/known-leaks.h"
 #include "store/query-value.h"
 
+#define PICKED_NOTE "\u00b195 % or two numbers: the interval of the estimate"
+
 /* clang-format off */
-const char report_sites_sql[] = "SELECT share AS time, share_low AS low, share_high AS high,"
+static const char sites_sql[] = "SELECT share AS time, share_low AS low, share_high AS high,"
 	" peak_bytes AS peak, n_blocks AS blocks, bytes AS \"in all\", live_bytes AS \"not freed\","
 	" n_temporary AS temporary, " REPORT_SQL_FAULTS("n_faults")
 	" AS faults, site_name(stack_id, 4) AS \"allocated at\" FROM site WHERE run_id = :run"
@@ -25,7 +27,7 @@ const char report_sites_sql[] = "SELECT share AS time, share_low AS low, share_h
 #define NONE_PICKED(variance, bytes) "CAST(3.8415 * " variance " / " bytes " AS INTEGER)"
 
 /* clang-format off */
-const char report_picked_sites_sql[] = "SELECT bytes AS \"in all\", "
+static const char picked_sites_sql[] = "SELECT bytes AS \"in all\", "
 	REPORT_ESTIMATE("bytes", "variance", LEAST, "in all") ", n_blocks AS blocks, "
 	REPORT_ESTIMATE("n_blocks", "n_variance",
 	"estimate_least(n_variance, n_variance, n_blocks)", "blocks") ","
@@ -38,7 +40,7 @@ const char report_picked_sites_sql[] = "SELECT bytes AS \"in all\", "
 	" ORDER BY bytes DESC, stack_id LIMIT :limit";
 
 #define LEFT_OF_PICKED "sum(" REPORT_LEFT_BYTES ")"
-const char report_picked_leaks_sql[] =
+static const char picked_leaks_sql[] =
 	"SELECT " LEFT_OF_PICKED " AS bytes, "
 	REPORT_ESTIMATE(LEFT_OF_PICKED, "sum(live_variance)", "max(" LEAST ")", "bytes")
 	", sum(" REPORT_LEFT_BLOCKS ") AS blocks, sum(n_blocks) AS \"of blocks\", min(first_ns) AS"
@@ -47,7 +49,7 @@ const char report_picked_leaks_sql[] =
 	" WHERE run_id = :run AND " REPORT_LEFT_BLOCKS " > 0 AND stack_id NOT IN (SELECT stack_id"
 	" FROM temp.suppressed) GROUP BY 7 ORDER BY 1 DESC, 4 DESC, 7 LIMIT :limit";
 
-const char report_picked_peak_sql[] =
+static const char picked_peak_sql[] =
 	"WITH shown AS (SELECT bytes AS held, variance, n_blocks AS n, stack_id FROM site_peak"
 	" WHERE run_id = :run ORDER BY 1 DESC, 3 DESC, stack_id LIMIT :limit)"
 	" SELECT held AS bytes, " REPORT_ESTIMATE("held", "variance", "0", "bytes")
@@ -56,10 +58,54 @@ const char report_picked_peak_sql[] =
 	" ORDER BY 1 DESC, 5 DESC, stack_id";
 /* clang-format on */
 
-const char report_sites_n_sql[] = "SELECT count(*) FROM site WHERE run_id = :run";
+static const struct report picked_peak = {
+	.name = "peak",
+	.has_lines = true,
+	.counts_blocks = true,
+	.scope = REPORT_OF_SUM,
+	.title = "Who was live when the estimate of the run's live bytes was highest: estimates",
+	.needs = REPORT_NEEDS_BLOCKS,
+	.note = PICKED_NOTE "; bytes and blocks: live at that moment",
+	.sql = picked_peak_sql,
+	.n_sql = "SELECT count(*) FROM site_peak WHERE run_id = :run",
+	KINDS(TABLE_BYTES_ESTIMATE, TABLE_BYTES, TABLE_BYTES, TABLE_PERCENT, TABLE_COUNT),
+};
+
+static const char sites_n_sql[] = "SELECT count(*) FROM site WHERE run_id = :run";
+
+static const struct report picked_sites = {
+	.name = "sites",
+	.has_lines = true,
+	.counts_blocks = true,
+	.scope = REPORT_OF_SUM,
+	.title = "Call stacks that allocated, most bytes first: estimates",
+	.needs = REPORT_NEEDS_BLOCKS,
+	.note = PICKED_NOTE "; picked: the blocks that it is made from",
+	.sql = picked_sites_sql,
+	.n_sql = sites_n_sql,
+	KINDS(TABLE_BYTES_ESTIMATE, TABLE_BYTES, TABLE_BYTES, TABLE_COUNT_ESTIMATE, TABLE_COUNT,
+	      TABLE_COUNT, TABLE_BYTES_ESTIMATE, TABLE_BYTES, TABLE_BYTES, TABLE_COUNT),
+};
+
+const struct report report_sites = {
+	.name = "sites",
+	.picked = &picked_sites,
+	.is_sampled = true,
+	.has_lines = true,
+	.scope = REPORT_OF_SUM,
+	.title = "Call stacks that allocated, hottest first",
+	.needs = REPORT_NEEDS_BLOCKS,
+	.note = "time: share of the samples of user CPU time at accesses to the site's"
+		" blocks; " INTERVAL_NOTE "; faults: page faults; temporary: freed by the same "
+		"thread's next event",
+	.sql = sites_sql,
+	.n_sql = sites_n_sql,
+	KINDS(TABLE_SHARE, TABLE_PERCENT, TABLE_PERCENT, TABLE_BYTES, TABLE_COUNT, TABLE_BYTES,
+	      TABLE_BYTES, TABLE_COUNT, TABLE_COUNT),
+};
 
 /* clang-format off */
-const char report_leaks_sql[] =
+static const char leaks_sql[] =
 	"SELECT sum(" REPORT_LEFT_BYTES ") AS bytes, sum(" REPORT_LEFT_BLOCKS
 	") AS blocks, sum(n_blocks) AS \"of"
 	" blocks\", min(first_ns) AS \"first at\", coalesce('kept by libraries (' || what || '): ',"
@@ -73,7 +119,7 @@ const char report_leaks_sql[] =
 	"bytes_text(sum(bytes)) || printf(' in %,d block%s', sum(n), CASE sum(n) WHEN 1" \
 	" THEN '' ELSE 's' END)"
 
-const char report_leaks_foot_sql[] = "SELECT 'kept by libraries until the end, by design: ' || "
+static const char leaks_foot_sql[] = "SELECT 'kept by libraries until the end, by design: ' || "
 	IN_ALL " || ' (' || group_concat(what || ' ' || bytes_text(bytes), ',"
 	" ') || '): --full lists them' FROM (SELECT what,"
 	" sum(" REPORT_LEFT_BYTES ") AS bytes, sum(" REPORT_LEFT_BLOCKS
@@ -93,7 +139,7 @@ const char report_leaks_foot_sql[] = "SELECT 'kept by libraries until the end, b
 	BEFORE_ATTACH "))"
 	" HAVING sum(n_blocks) > 0";
 
-const char report_leaks_hints_sql[] =
+static const char leaks_hints_sql[] =
 	"SELECT printf('the program was killed by signal %d: these blocks were alive when killed,"
 	" and whether it would have freed them is not known', exit_status & 127) FROM run WHERE id"
 	" = :run AND ended_cleanly AND exit_status & 127 UNION ALL SELECT 'the program was recorded"
@@ -123,7 +169,7 @@ const char report_leaks_hints_sql[] =
 	" AND first_touch_ns IS NULL AND (heap.n * byte_seconds > heap.held * max(4.605"           \
 	" + " MAY_BE_ITS ", 20 * " MAY_BE_ITS ") OR stack_id IN " UNTOUCHED ")"
 
-const char report_unused_sql[] =
+static const char unused_sql[] =
 	HEAP " SELECT peak_bytes AS peak, n_blocks AS blocks, live_bytes AS \"not freed\","
 	     " coalesce((SELECT sum(untouched) FROM page_part WHERE kind = 'heap' AND"
 	     " page_part.stack_id = site.stack_id AND snapshot_id IN " REPORT_SHOWN_LOOKS "),"
@@ -135,9 +181,30 @@ const char report_unused_sql[] =
 				      " site_name(stack_id, 5) AS \"allocated at\"" UNUSED
 				      " ORDER BY peak_bytes DESC, stack_id LIMIT :limit";
 
-const char report_unused_n_sql[] = HEAP " SELECT count(*)" UNUSED;
+const struct report report_unused = {
+	.name = "unused",
+	.needs_all_blocks = true,
+	.is_sampled = true,
+	.has_lines = true,
+	.title = "Call stacks whose blocks nobody was seen to access",
+	.nothing = "None that pages or samples can speak for.",
+	.needs = REPORT_NEEDS_CLOCK,
+	.note = "listed only where a block accessed at the heap's average rate would have"
+		" been missed with less than 1 % probability, and where the samples that"
+		" could be anybody's would be less than a twentieth of that, or where the"
+		" kernel never gave it pages, but for a twentieth; never touched:"
+		" of its bytes that lived when most was resident, or else at its last"
+		" look, exact but for what was given back to the kernel; low, high: the"
+		" 95 % interval of its share of CPU time, with those; proof: with"
+		" --source pages, from when to when no page was touched, but for the time"
+		" between intervals (--working-set); without one it is probable",
+	.sql = unused_sql,
+	.n_sql = HEAP " SELECT count(*)" UNUSED,
+	KINDS(TABLE_BYTES, TABLE_COUNT, TABLE_BYTES, TABLE_BYTES, TABLE_PLAIN, TABLE_PERCENT,
+	      TABLE_PERCENT, TABLE_PLAIN),
+};
 
-const char report_peak_sql[] =
+static const char peak_sql[] =
 	/* names take longer than all else: those that are shown */
 	"WITH shown AS (SELECT site_peak.bytes AS held, site_peak.n_blocks AS n, peak_bytes,"
 	" peak_ns, stack_id FROM site_peak JOIN site USING (run_id, stack_id) WHERE run_id = :run"
@@ -146,19 +213,46 @@ const char report_peak_sql[] =
 	" = :run), 0) AS share, n AS blocks, peak_bytes AS \"own peak\", peak_ns AS \"at\","
 	" site_name(stack_id, 5) AS \"allocated at\" FROM shown ORDER BY 1 DESC, 3 DESC, stack_id";
 
+const struct report report_peak = {
+	.name = "peak",
+	.picked = &picked_peak,
+	.has_lines = true,
+	.scope = REPORT_OF_SUM,
+	.title = "Who was live when the run's live bytes were highest",
+	.needs = REPORT_NEEDS_BLOCKS,
+	.note = "bytes and blocks: live at that moment; own peak: the most of the call"
+		" stack at any time, and when",
+	.sql = peak_sql,
+	.n_sql = "SELECT count(*) FROM site_peak JOIN site USING (run_id, stack_id)"
+		 " WHERE run_id = :run",
+	KINDS(TABLE_BYTES, TABLE_PERCENT, TABLE_COUNT, TABLE_BYTES, TABLE_TIME),
+};
+
 #define TEMPORARY " FROM site WHERE run_id = :run AND n_temporary > 0"
 
 /* clang-format off */
-const char report_temporary_sql[] =
+static const char temporary_sql[] =
 	"SELECT n_temporary AS temporary, 1.0 * n_temporary / n_blocks AS share,"
 	" n_blocks AS blocks,"
 	" bytes / n_blocks AS \"mean size\", site_name(stack_id, 5) AS \"allocated at\"" TEMPORARY
 	" ORDER BY n_temporary DESC, stack_id LIMIT :limit";
 /* clang-format on */
 
-const char report_temporary_n_sql[] = "SELECT count(*)" TEMPORARY;
+const struct report report_temporary = {
+	.name = "temporary",
+	.needs_all_blocks = true,
+	.has_lines = true,
+	.title = "Blocks that their thread freed by its next event, by call stack",
+	.nothing = "None.",
+	.needs = REPORT_NEEDS_BLOCKS,
+	.note = "such a block could be on the stack, or be kept and used again",
+	.sql = temporary_sql,
+	.n_sql = "SELECT count(*)" TEMPORARY,
+	KINDS(TABLE_COUNT, TABLE_PERCENT, TABLE_COUNT, TABLE_BYTES),
+};
 
-int report_leaks_prepare(sqlite3 *db, const struct report_request *request)
+/* Tables of the call stacks that suppressions name, and of those whose blocks libraries keep. */
+static int prepare_leaks(sqlite3 *db, const struct report_request *request)
 {
 	/*
 	 * What libraries keep is suppressed by a rule without a name; by none when it is asked for.
@@ -174,6 +268,38 @@ int report_leaks_prepare(sqlite3 *db, const struct report_request *request)
 	return sqlite3_exec(db, hide_sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : -EPROTO;
 }
 
+static const struct report picked_leaks = {
+	.name = "leaks",
+	.has_lines = true,
+	.counts_blocks = true,
+	.scope = REPORT_OF_SUM,
+	.title = "Blocks that were not freed, by call stack: estimates",
+	.nothing = "Every picked block that is the program's to free was freed.",
+	.foot_sql = leaks_foot_sql,
+	.note = PICKED_NOTE "; not freed is not always a leak: a program may leave its last"
+			    " blocks to the kernel",
+	.hints_sql = leaks_hints_sql,
+	.prepare = prepare_leaks,
+	.sql = picked_leaks_sql,
+	KINDS(TABLE_BYTES_ESTIMATE, TABLE_BYTES, TABLE_BYTES, TABLE_COUNT, TABLE_COUNT, TABLE_TIME),
+};
+
+const struct report report_leaks = {
+	.name = "leaks",
+	.picked = &picked_leaks,
+	.has_lines = true,
+	.scope = REPORT_OF_SUM,
+	.title = "Blocks that were not freed, by call stack",
+	.nothing = "Every recorded block that is the program's to free was freed.",
+	.foot_sql = leaks_foot_sql,
+	.note = "not freed is not always a leak: a program may leave its last blocks to"
+		" the kernel",
+	.hints_sql = leaks_hints_sql,
+	.prepare = prepare_leaks,
+	.sql = leaks_sql,
+	KINDS(TABLE_BYTES, TABLE_COUNT, TABLE_COUNT, TABLE_TIME),
+};
+
 int64_t report_count_leaks(sqlite3 *db, int64_t run_id)
 {
 	return report_sql_number(db,
@@ -186,7 +312,7 @@ int64_t report_count_leaks(sqlite3 *db, int64_t run_id)
 }
 
 /* clang-format off */
-const char report_before_sql[] =
+static const char before_sql[] =
 	"SELECT sum(size) AS bytes, count(*) AS blocks, sum(size * probability) / sum(size) AS"
 	" probability, min(probability) AS lowest, coalesce(line.function || coalesce(' (' || "
 	"replace(line.file, rtrim(line.file, replace(line.file, '/', '')), '') || ':' ||"
@@ -200,7 +326,7 @@ const char report_before_sql[] =
 #define GUESSED " FROM probable_site WHERE run_id = :run"
 #define TESTED	" FROM probable_test WHERE run_id = :run"
 
-const char report_before_foot_sql[] =
+static const char before_foot_sql[] =
 	"SELECT printf('of %s in %,d blocks that were there before the attach and until the end, %s"
 	" in %,d have a probable call', bytes_text(sum(live_bytes)), sum(live_blocks),"
 	" bytes_text((SELECT coalesce(sum(size), 0)" GUESSED ")), (SELECT count(*)" GUESSED "))"
@@ -211,3 +337,16 @@ const char report_before_foot_sql[] =
 	" %.1f %%', 100 * probability) END)" TESTED
 	" AND alike_blocks > 0";
 /* clang-format on */
+
+const struct report report_before = {
+	.name = "before",
+	.has_lines = true,
+	.title = "Calls that probably made the blocks from before the attach",
+	.nothing = "Of no block from before an attach a call is probable.",
+	.foot_sql = before_foot_sql,
+	.note = "probability: that a guess is right, by tests on blocks whose calls are"
+		" known, and by how many blocks look like none of these; a call that has"
+		" made no block since the attach is never guessed (docs/attach.md)",
+	.sql = before_sql,
+	KINDS(TABLE_BYTES, TABLE_COUNT, TABLE_PERCENT, TABLE_PERCENT),
+};

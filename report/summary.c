@@ -783,7 +783,11 @@ static int write_part(FILE *out, sqlite3 *db, const struct report_request *reque
 	return ferror(out) ? -EIO : r;
 }
 
-int report_summary_write(FILE *out, sqlite3 *db, const struct report_request *request)
+/*
+ * What ran, what it allocated, what was sampled and lost, who owns the touched memory, and the
+ * hottest objects.
+ */
+static int write_summary(FILE *out, sqlite3 *db, const struct report_request *request)
 {
 	if (is_of_part(request))
 		return write_part(out, db, request);
@@ -808,3 +812,23 @@ int report_summary_write(FILE *out, sqlite3 *db, const struct report_request *re
 	write_next(out, request);
 	return ferror(out) ? -EIO : r < 0 ? r : r_findings;
 }
+
+/* clang-format off */
+static const char totals_sql[] =
+	"SELECT name, CASE WHEN name = 'samples' THEN " REPORT_SQL_SAMPLES("value")
+	" WHEN name = 'faults' THEN " REPORT_SQL_FAULTS("value")
+	" WHEN name IN ('allocations', 'bytes', 'frees', 'live_blocks', 'live_bytes',"
+	" 'peak_bytes', 'peak_ns', 'reallocations',"
+	"  'temporary', 'heap_accesses', 'accesses_before_allocation', 'accesses_after_free')"
+	" THEN " REPORT_SQL_BLOCKS("value") " ELSE value END AS value"
+	" FROM total WHERE run_id = :run ORDER BY name LIMIT :limit";
+/* clang-format on */
+
+const struct report report_summary = {
+	.name = "summary",
+	.scope = REPORT_OF_PART,
+	.title = "what happened, in one screen",
+	.sql = totals_sql,
+	.write = write_summary,
+	.n_rows = 10,
+};

@@ -9,6 +9,50 @@
 #include "report/chart/curves.h"
 #include "report/chart/palette.h"
 
+/* The memory of all processes: the sum of what each had at most within the interval. */
+#define RESIDENT(low, high)                                                                        \
+	"(SELECT sum(most) FROM (SELECT max(rss) AS most FROM process_sample WHERE run_id = :run"  \
+	" AND time_ns >= " low " AND time_ns < " high " GROUP BY process_id))"
+
+/* Pages that were touched in intervals of --source pages that meet this one. */
+#define TOUCHED(low, high)                                                                         \
+	"(SELECT sum(most) FROM (SELECT max(touched) AS most FROM page_interval WHERE run_id ="    \
+	" :run AND end_ns > " low " AND begin_ns < " high " GROUP BY process_id))"
+
+/* clang-format off */
+static const char timeline_sql[] =
+	"SELECT time_ns AS time, interval_ns AS interval, " REPORT_SQL_BLOCKS("live_bytes")
+	" AS live_bytes,"
+	" " REPORT_SQL_BLOCKS("max_live_bytes") " AS max_live_bytes,"
+	" " RESIDENT("timeline.time_ns", "timeline.time_ns + interval_ns") " AS rss,"
+	" " REPORT_SQL_BLOCKS("n_allocations") " AS allocations, " REPORT_SQL_BLOCKS("n_frees")
+	" AS frees, " REPORT_SQL_SAMPLES("n_samples") " AS samples, "
+	REPORT_SQL_FAULTS("n_faults") " AS faults, "
+	TOUCHED("timeline.time_ns", "timeline.time_ns + interval_ns") " AS touched"
+	" FROM timeline WHERE run_id = :run ORDER BY time_ns LIMIT :limit";
+/* clang-format on */
+
+/* As many lines as --limit, each of several intervals. */
+/* clang-format off */
+static const char timeline_text_sql[] =
+	"WITH line AS (SELECT CASE WHEN :limit > 0 THEN 1 + (count(*) - 1) / :limit ELSE 1 END"
+	" AS n,"
+	"  max(max_live_bytes) AS peak FROM timeline WHERE run_id = :run),"
+	" joined AS (SELECT min(time_ns) AS start, max(time_ns + interval_ns) AS stop,"
+	"  max(max_live_bytes) AS most, sum(n_allocations + n_frees) AS events,"
+	"  sum(n_samples) AS samples, sum(n_faults) AS faults, peak"
+	"  FROM timeline, line WHERE run_id = :run AND EXISTS (SELECT 1 FROM timeline"
+	"   WHERE run_id = :run AND n_allocations + n_samples + n_faults > 0) GROUP BY time_ns /"
+	" interval_ns / line.n)"
+	" SELECT start AS \"from\", " REPORT_SQL_BLOCKS("most") " AS live, "
+	RESIDENT("start", "stop") " AS rss,"
+	" " REPORT_SQL_BLOCKS("CAST(1e9 * events / (stop - start) AS INTEGER)")
+	" AS \"events/s\","
+	" " REPORT_SQL_SAMPLES("samples") " AS samples, " REPORT_SQL_FAULTS("faults")
+	" AS faults, 1.0 * most / peak AS \"live bytes, at most\""
+	" FROM joined ORDER BY start";
+/* clang-format on */
+
 #define LABEL_COLUMNS	24
 #define DEFAULT_COLUMNS 100
 #define LEAST_COLUMNS	8
@@ -112,7 +156,8 @@ void report_time_axis_draw(FILE *out, const struct report_time_axis *axis)
 	fprintf(out, "\n%.*s\n", (int)(used ? used - 1 : 0), texts);
 }
 
-int report_curves_draw(FILE *out, sqlite3 *db, const struct report_request *request)
+/* Live bytes, resident memory and rates over time, drawn with blocks of Unicode. */
+static int draw_curves(FILE *out, sqlite3 *db, const struct report_request *request)
 {
 	unsigned width = request->width ? request->width : DEFAULT_COLUMNS;
 	unsigned n_columns =
@@ -139,3 +184,22 @@ int report_curves_draw(FILE *out, sqlite3 *db, const struct report_request *requ
 							       LABEL_COLUMNS, curves.n_columns });
 	return ferror(out) ? -EIO : 0;
 }
+
+const struct report report_timeline = {
+	.name = "timeline",
+	.wants = SELECTION_TIMELINE,
+	.counts_blocks = true,
+	.scope = REPORT_OF_PART,
+	.title = "Live bytes over time",
+	.needs = REPORT_NEEDS_BLOCKS,
+	.note = "live: the most within the interval; rss: resident memory of all"
+		" processes, sampled (drawn up to the next one); touched: in pages read or"
+		" written within an interval of --source pages; events: allocations and"
+		" frees; the axis of each curve begins at 0 and ends at its most",
+	.sql = timeline_sql,
+	.text_sql = timeline_text_sql,
+	.n_sql = "SELECT 0", /* a line joins intervals */
+	.draw = draw_curves,
+	KINDS(TABLE_TIME, TABLE_BYTES, TABLE_BYTES, TABLE_COUNT, TABLE_COUNT, TABLE_COUNT,
+	      TABLE_BAR),
+};

@@ -1,7 +1,7 @@
 #include "report/queries.h"
 
 /* clang-format off */
-const char report_objects_sql[] =
+static const char objects_sql[] =
 	"WITH object AS (SELECT 1 AS owner_kind, stack_id AS id, n_samples + n_imputed AS n, share,"
 	"  share_low, share_high, n_stalls + n_stalls_imputed AS stalls, stall_share, stall_low,"
 	"  stall_high, n_faults AS faults, peak_bytes AS bytes, n_blocks AS blocks,"
@@ -30,6 +30,24 @@ const char report_objects_n_sql[] =
 	" = :run)";
 /* clang-format on */
 
+const struct report report_objects = {
+	.name = "objects",
+	.counts_blocks = true,
+	.has_lines = true,
+	.is_sampled = true,
+	.scope = REPORT_OF_SUM,
+	.title = "What the program worked on, by time",
+	.needs = REPORT_NEEDS_BLOCKS,
+	.note = "time: share of the samples of user CPU time; " INTERVAL_NOTE
+		"; stall: share of the samples taken right behind an instruction that"
+		" waited for it; faults: page faults; size: heap: the site's peak; from,"
+		" to: heap: first allocation and last free, else the touches seen",
+	.sql = objects_sql,
+	.n_sql = report_objects_n_sql,
+	KINDS(TABLE_PLAIN, TABLE_SHARE, TABLE_PERCENT, TABLE_PERCENT, TABLE_SHARE, TABLE_PERCENT,
+	      TABLE_PERCENT, TABLE_COUNT, TABLE_BYTES, TABLE_COUNT, TABLE_TIME, TABLE_TIME),
+};
+
 #define SHOWN "8" /* objects of a loop */
 
 /*
@@ -38,7 +56,7 @@ const char report_objects_n_sql[] =
  * n is a bound of the sum of squares.
  */
 /* clang-format off */
-const char report_access_mix_sql[] =
+static const char access_mix_sql[] =
 	"WITH" WHOLE
 	", top AS (SELECT * FROM loop WHERE run_id = :run ORDER BY time_ns DESC, id LIMIT :limit),"
 	" ranked AS (SELECT *, row_number() OVER (PARTITION BY loop_id ORDER BY n_samples DESC,"
@@ -72,8 +90,25 @@ const char report_access_mix_sql[] =
 /* clang-format on */
 
 /* Loops, as :limit counts them. */
-const char report_access_mix_n_sql[] =
+static const char access_mix_n_sql[] =
 	"SELECT count(*) FROM loop WHERE run_id = :run AND id IN (SELECT loop_id FROM loop_access)";
+
+const struct report report_access_mix = {
+	.name = "access-mix",
+	.title = "Loops, by time: what one iteration accesses, and counts where they are"
+		 " known",
+	.nothing = "No sample was taken in a loop whose way is known.",
+	.needs = REPORT_NEEDS_CLOCK,
+	.note = "loop time: share of CPU time; " INTERVAL_NOTE "; of accesses: of one "
+		"iteration, by number (no time), with the interval over the loop's samples;"
+		" counted: accesses in the whole run, only where registers or emulation"
+		" show how often the loop ran, with its interval; covered: by how many of"
+		" its samples",
+	.sql = access_mix_sql,
+	.n_sql = access_mix_n_sql,
+	KINDS(TABLE_SHARE, TABLE_PERCENT, TABLE_PERCENT, TABLE_SHARE_HALF, TABLE_PERCENT,
+	      TABLE_PLAIN, TABLE_PLAIN, TABLE_COUNT, TABLE_PERCENT, TABLE_PERCENT),
+};
 
 /*
  * Time per byte and second against the heap's average: the share of the heap's time over the share
@@ -104,11 +139,41 @@ const char report_access_mix_n_sql[] =
 #define HOT  " FROM rated WHERE low > held"
 #define COLD " FROM rated WHERE high < held"
 
-const char report_hot_sql[] = RATED RATES HOT " ORDER BY n / held DESC, stack_id LIMIT :limit";
-const char report_hot_n_sql[] = RATED "count(*)" HOT;
+const struct report report_hot = {
+	.name = "hot",
+	.needs_all_blocks = true,
+	.is_sampled = true,
+	.has_lines = true,
+	.scope = REPORT_OF_SUM,
+	.title = "Call stacks whose memory gets more time than the average of the heap",
+	.nothing = "None for which the samples can say so.",
+	.needs = REPORT_NEEDS_CLOCK,
+	.note = "x average: share of the heap's time over share of its bytes x seconds;"
+		" listed where the 95 % interval leaves the average out; two numbers:"
+		" anywhere between them",
+	.sql = RATED RATES HOT " ORDER BY n / held DESC, stack_id LIMIT :limit",
+	.n_sql = RATED "count(*)" HOT,
+	KINDS(TABLE_WITH_INTERVAL, TABLE_PLAIN, TABLE_PLAIN, TABLE_SHARE, TABLE_PERCENT,
+	      TABLE_PERCENT, TABLE_PERCENT, TABLE_BYTES, TABLE_COUNT, TABLE_BYTES),
+};
 
-const char report_cold_sql[] = RATED RATES COLD " ORDER BY held - high DESC, stack_id LIMIT :limit";
-const char report_cold_n_sql[] = RATED "count(*)" COLD;
+const struct report report_cold = {
+	.name = "cold",
+	.needs_all_blocks = true,
+	.is_sampled = true,
+	.has_lines = true,
+	.scope = REPORT_OF_SUM,
+	.title = "Call stacks whose memory gets less time than the average of the heap",
+	.nothing = "None for which the samples can say so.",
+	.needs = REPORT_NEEDS_CLOCK,
+	.note = "x average: share of the heap's time over share of its bytes x seconds;"
+		" listed where the 95 % interval leaves the average out, most memory for"
+		" nothing first; two numbers: anywhere between them",
+	.sql = RATED RATES COLD " ORDER BY held - high DESC, stack_id LIMIT :limit",
+	.n_sql = RATED "count(*)" COLD,
+	KINDS(TABLE_WITH_INTERVAL, TABLE_PLAIN, TABLE_PLAIN, TABLE_SHARE, TABLE_PERCENT,
+	      TABLE_PERCENT, TABLE_PERCENT, TABLE_BYTES, TABLE_COUNT, TABLE_BYTES),
+};
 
 #define SHARER(kind, id, stack)                                                                    \
 	"CASE " kind " WHEN 1 THEN site_name(coalesce(" stack                                      \
@@ -138,6 +203,28 @@ const char report_sharing_sql[] =
 	" thread_id, other_thread_id";
 /* clang-format on */
 
+const struct report report_sharing = {
+	.name = "sharing",
+	.wants = SELECTION_LINES,
+	.needs_rows = true,
+	.is_sampled = true,
+	.scope = REPORT_OF_PART,
+	.title = "Lines of 64 bytes that two threads touch in turn, at least one of them"
+		 " writing",
+	.nothing = "None was seen.",
+	.needs = REPORT_NEEDS_CLOCK,
+	.note = "a row for each pair of threads that come back to the line after each"
+		" other; different bytes: false sharing; same bytes: shared data; changes:"
+		" touches by the one after the other; at same: turns that met bytes of the"
+		" other's; HitM: sampled accesses by anybody that found the line"
+		" modified in another cache. Seen in samples: what is not listed may still"
+		" be shared",
+	.sql = report_sharing_sql,
+	.n_sql = "SELECT count(*) FROM shared_line WHERE run_id = :run",
+	KINDS(TABLE_PLAIN, TABLE_PLAIN, TABLE_COUNT, TABLE_PERCENT, TABLE_COUNT, TABLE_COUNT,
+	      TABLE_DURATION, TABLE_SHARE_HALF, TABLE_PERCENT, TABLE_COUNT),
+};
+
 /* Where a word says that data was; one that is no data source of a level says what it does. */
 #define LEVEL_TEXT                                                                                 \
 	"coalesce(level || CASE hit WHEN 'miss' THEN ' miss' ELSE '' END, 'level not known')"
@@ -147,7 +234,7 @@ const char report_sharing_sql[] =
  * are of one source: sources sample different things.
  */
 /* clang-format off */
-const char report_locality_sql[] = "WITH level AS (SELECT source_id, " LEVEL_TEXT
+static const char locality_sql[] = "WITH level AS (SELECT source_id, " LEVEL_TEXT
 	" AS place, sum(n) AS n,"
 	"  sum(n_writes) AS writes, sum(n_latencies) AS told, sum(latency) AS cycles,"
 	"  sum(CASE WHEN snoop GLOB '*HitM*' THEN n END) AS hitm"
@@ -180,9 +267,25 @@ const char report_locality_sql[] = "WITH level AS (SELECT source_id, " LEVEL_TEX
 	" source FROM line ORDER BY source IS NULL, source, n DESC, what LIMIT :limit";
 /* clang-format on */
 
+const struct report report_locality = {
+	.name = "locality",
+	.is_sampled = true,
+	.scope = REPORT_OF_PART,
+	.title = "Where the data of sampled accesses came from, and memory by NUMA node",
+	.needs = REPORT_NEEDS_DATA_SOURCE,
+	.note = "share: of the samples of the source, with its 95 % interval; mean"
+		" cycles: latency as the source measures it; of all cycles: share of their"
+		" sum; HitM: found modified in another cache. A source samples what its"
+		" unit says, which need not be all accesses. Page faults: by the node of"
+		" the page some ms later, of those that were still there",
+	.sql = locality_sql,
+	KINDS(TABLE_PLAIN, TABLE_SHARE_HALF, TABLE_PERCENT, TABLE_COUNT, TABLE_BYTES, TABLE_COUNT,
+	      TABLE_COUNT, TABLE_PLAIN, TABLE_PERCENT),
+};
+
 /* The same by what was accessed: the levels of each in a word. */
 /* clang-format off */
-const char report_accesses_sql[] = "WITH part AS (SELECT source_id, owner_kind, owner_id, "
+static const char accesses_sql[] = "WITH part AS (SELECT source_id, owner_kind, owner_id, "
 	LEVEL_TEXT " AS place, sum(n) AS n,"
 	"  sum(n_writes) AS writes, sum(n_latencies) AS told, sum(latency) AS cycles"
 	"  FROM access_total LEFT JOIN data_source USING (data_src) WHERE run_id = :run"
@@ -204,6 +307,21 @@ const char report_accesses_sql[] = "WITH part AS (SELECT source_id, owner_kind, 
 	" owner.id = owner_kind JOIN source ON source.id = source_id ORDER BY object.n DESC,"
 	" owner_kind, object.id";
 /* clang-format on */
+
+const struct report report_accesses = {
+	.name = "accesses",
+	.is_sampled = true,
+	.scope = REPORT_OF_PART,
+	.title = "What sampled accesses went to, and how far",
+	.needs = REPORT_NEEDS_DATA_SOURCE,
+	.note = "accesses: share of the samples of the source, with its 95 % interval;"
+		" mean cycles: latency as the source measures it; of all cycles: share of"
+		" their sum. A source samples what its unit says, which need not be all"
+		" accesses",
+	.sql = accesses_sql,
+	KINDS(TABLE_PLAIN, TABLE_SHARE_HALF, TABLE_PERCENT, TABLE_COUNT, TABLE_COUNT, TABLE_PLAIN,
+	      TABLE_PERCENT),
+};
 
 /* ---- What --watch saw. The turns of one hot word are one line ---- */
 
@@ -241,7 +359,7 @@ const char report_accesses_sql[] = "WITH part AS (SELECT source_id, owner_kind, 
 	" ELSE (SELECT name FROM owner WHERE owner.id = owner_kind) END"
 
 /* clang-format off */
-const char report_watch_sql[] = "WITH line AS (SELECT " KEY("watch")
+static const char watch_sql[] = "WITH line AS (SELECT " KEY("watch")
 	" AS key, min(number) AS number, target, address, size, min(from_ns) AS from_ns, max(to_ns)"
 	" AS to_ns, sum(armed_ns) AS armed_ns, sum(n_reads) AS n_reads, sum(n_writes) AS n_writes,"
 	" sum(n_updates) AS n_updates, sum(n_unknown) AS n_unknown, is_write_only, max(owner_kind)"
@@ -256,3 +374,18 @@ const char report_watch_sql[] = "WITH line AS (SELECT " KEY("watch")
 	" CASE WHEN to_ns IS NULL THEN 'refused: ' || note ELSE note END AS note"
 	" FROM line ORDER BY number LIMIT :limit";
 /* clang-format on */
+
+const struct report report_watched = {
+	.name = "watched",
+	.title = "What was watched (record --watch): every access while it was armed",
+	.nothing = "Nothing was watched: record with --watch.",
+	.note = "counts are of instructions of user code, exact for the time armed and"
+		" for no other; both: an instruction that reads and writes; unknown: it is"
+		" not known which; next access: the median of the time to the next one,"
+		" from a power of two up to its double, with some 3.5 us that each access"
+		" costs; by another: pairs whose second access was another thread's",
+	.sql = watch_sql,
+	KINDS(TABLE_PLAIN, TABLE_PLAIN, TABLE_COUNT, TABLE_TIME, TABLE_TIME, TABLE_DURATION,
+	      TABLE_COUNT, TABLE_COUNT, TABLE_COUNT, TABLE_COUNT, TABLE_COUNT, TABLE_DURATION,
+	      TABLE_PERCENT),
+};

@@ -52,7 +52,7 @@
 	"  count(*) AS n FROM page_interval WHERE run_id = :run GROUP BY 1) USING (process)" \
 	"  GROUP BY process, node HAVING sum(min(touched, here)) > 0 ORDER BY node)"
 
-const char report_working_set_sql[] = WINDOWS NODES
+static const char working_set_sql[] = WINDOWS NODES
 	" SELECT CASE ns WHEN 0 THEN CAST(avg(seen_ns) AS INTEGER) ELSE ns END AS window,"
 	" count(*) AS windows, CAST(avg(least) AS INTEGER) AS least, CAST(avg(most) AS INTEGER) AS"
 	" most, max(least) AS highest_least, max(most) AS highest_most, max(resident) AS resident,"
@@ -70,7 +70,7 @@ const char report_working_set_sql[] = WINDOWS NODES
 	"sum(CASE WHEN ns = " ns_ " AND " bytes " <= memory THEN seen_ns ELSE 0 END) /" \
 	" sum(CASE ns WHEN " ns_ " THEN seen_ns END)"
 
-const char report_working_set_curve_sql[] = WINDOWS
+static const char working_set_curve_sql[] = WINDOWS
 	", tenth(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM tenth WHERE n < 10),"
 	" given AS (SELECT process AS given_to, n, max(resident) AS whole, max(resident) * n / 10"
 	"  AS memory FROM window, tenth GROUP BY process, n)"
@@ -82,13 +82,46 @@ const char report_working_set_curve_sql[] = WINDOWS
 	" given_to GROUP BY given_to, n ORDER BY whole DESC, pid, n LIMIT :limit";
 
 /* What it took, and what it has cost the program, of the time in which processes were looked at. */
-const char report_working_set_foot_sql[] =
+static const char working_set_foot_sql[] =
 	"SELECT printf('%,d intervals of %s; reading and clearing marks took %.2f %% of the time,"
 	" setting them again cost the program some %.2f %%', sum(n), duration_text(sum(seen) /"
 	" sum(n)), 100.0 * sum(own) / sum(whole), 100.0 * sum(of_program) / sum(whole)) FROM"
 	" (SELECT count(*) AS n, sum(end_ns - begin_ns) AS seen, sum(own_ns) AS own,"
 	" sum(program_ns) AS of_program, max(read_ns) - min(begin_ns) AS whole FROM page_interval"
 	" WHERE run_id = :run GROUP BY process_id) HAVING sum(n) > 0";
+
+const struct report report_working_set_curve = {
+	.name = "working-set-curve",
+	.title = "How much of the time so much memory would have held what was touched",
+	.nothing = "No touched pages were recorded: record --source pages (if it was, see "
+		   "--losses).",
+	.note = "memory: a share of the most that was resident; interval, 1s, 10s, 60s:"
+		" of the time that was seen, in windows of that length in which"
+		" certainly no more than this memory was touched; most: in which that is"
+		" possible (what several intervals touch may be the same pages or not);"
+		" \"-\": the recording has no such window",
+	.foot_sql = working_set_foot_sql,
+	.sql = working_set_curve_sql,
+	KINDS(TABLE_BYTES, TABLE_PERCENT, TABLE_PERCENT, TABLE_PERCENT, TABLE_PERCENT,
+	      TABLE_PERCENT, TABLE_PERCENT, TABLE_PERCENT, TABLE_PERCENT, TABLE_PLAIN),
+};
+
+const struct report report_working_set = {
+	.name = "working-set",
+	.title = "Memory in use: pages that were touched within a window of time",
+	.nothing = "No touched pages were recorded: record --source pages (if it was, see "
+		   "--losses).",
+	.note = "window: the first line of a process is its intervals; least, most: mean"
+		" over the windows of the bytes that were touched, at least and at most"
+		" (which pages of a mapping were touched is not known, so those of several"
+		" intervals may be the same or not); highest: of all windows; seen: of the"
+		" time, between intervals a touch may be missed; nodes: mean of what was"
+		" touched on each NUMA node, on hosts with several",
+	.foot_sql = working_set_foot_sql,
+	.sql = working_set_sql,
+	KINDS(TABLE_DURATION, TABLE_COUNT, TABLE_BYTES, TABLE_BYTES, TABLE_BYTES,
+	      TABLE_BYTES, TABLE_BYTES, TABLE_PERCENT, TABLE_PLAIN, TABLE_PLAIN),
+};
 
 /* Of the process with most resident memory, as the overview has it. */
 const char report_touched_line_sql[] =
@@ -125,7 +158,7 @@ const char report_touched_line_sql[] =
 	"  sum(n_intervals) AS n, min(resident) AS resident, max(size) AS size, max(most) AS most" \
 	"  FROM part GROUP BY process_id, kind, stack_id, number)"
 
-const char report_untouched_sql[] = STRETCHES
+static const char untouched_sql[] = STRETCHES
 	/* Large blocks are told apart: the last of them that was touched, or can have been. */
 	", block AS (SELECT page_block.process_id AS process_id, page_block.kind AS kind,"
 	" coalesce(allocation.stack_id, mapping.stack_id, 0) AS stack_id, min(first_to_ns) AS"
@@ -142,11 +175,29 @@ const char report_untouched_sql[] = STRETCHES
 	" GROUP BY process_id, stretch.kind, stack_id HAVING for_1s > 0"
 	" ORDER BY for_60s DESC, for_10s DESC, for_1s DESC, pid, what LIMIT :limit";
 
+const struct report report_untouched = {
+	.name = "untouched",
+	.has_lines = true,
+	.title = "Call sites with pages that nobody touched for a time",
+	.nothing =
+		"None is proven. It takes record --source pages, and intervals as long as"
+		" the time that is asked for: --pages 1s.",
+	.note = "for 1s, 10s, 60s: bytes of the site's resident pages that were certainly"
+		" not read or written for so long, at least; longest: time in which none"
+		" of them was; size: of all its pages, at most; first, last touch: of its"
+		" blocks of 64 KiB and more, the end of the interval in which it was;"
+		" times between intervals left out (--working-set)",
+	.foot_sql = working_set_foot_sql,
+	.sql = untouched_sql,
+	KINDS(TABLE_BYTES, TABLE_BYTES, TABLE_BYTES, TABLE_DURATION, TABLE_BYTES,
+	      TABLE_TIME, TABLE_TIME, TABLE_PLAIN, TABLE_PLAIN),
+};
+
 /*
  * Means are over intervals of writes, weighed by their time. What is known of large blocks is known
  * page by page: written at all, and not touched since the last write.
  */
-const char report_written_sql[] =
+static const char written_sql[] =
 	"WITH block AS (SELECT page_block.process_id AS process_id, page_block.kind AS kind,"
 	" coalesce(allocation.stack_id, mapping.stack_id, 0) AS stack_id, sum(write_known) AS"
 	" known, sum(written) AS written, sum(CASE WHEN last_to_ns <= last_write_ns AND"
@@ -166,7 +217,7 @@ const char report_written_sql[] =
 	" process.id = process_id LEFT JOIN block USING (process_id, kind, stack_id) WHERE"
 	" site.known > 0 ORDER BY most DESC, site.known DESC, pid, what LIMIT :limit";
 
-const char report_written_foot_sql[] =
+static const char written_foot_sql[] =
 	"SELECT printf('%,d intervals of %s; of %s on average it is known, written or not; asking"
 	" took %.2f %% of the time, first writes cost the program some %.2f %%', count(*),"
 	" duration_text(sum(end_ns - begin_ns) / count(*)), bytes_text(CAST(1.0 * sum(known *"
@@ -174,11 +225,30 @@ const char report_written_foot_sql[] =
 	" sum(end_ns - begin_ns), 100.0 * sum(program_ns) / sum(end_ns - begin_ns)) FROM"
 	" write_interval WHERE run_id = :run HAVING sum(end_ns - begin_ns) > 0";
 
+const struct report report_written = {
+	.name = "written",
+	.has_lines = true,
+	.title = "Call sites by the pages that were written",
+	.nothing = "No written pages are known: record --source pages (Linux 6.7), and see"
+		   " --losses.",
+	.note = "written: mean over the intervals of the bytes of its pages that were"
+		" written (a page may have parts of several sites); certain: of them, in"
+		" pages that one of its blocks has as a whole; highest: of all intervals;"
+		" known: of so much it is known, at most; of its blocks of 64 KiB and"
+		" more: never written: in no interval (before the first one they were"
+		" filled); unread: written, and its block not touched in any later"
+		" interval than that of its last write, of which there are some",
+	.foot_sql = written_foot_sql,
+	.sql = written_sql,
+	KINDS(TABLE_BYTES, TABLE_BYTES, TABLE_BYTES, TABLE_BYTES, TABLE_BYTES, TABLE_BYTES,
+	      TABLE_BYTES, TABLE_COUNT, TABLE_PLAIN, TABLE_PLAIN),
+};
+
 /*
  * Samples speak for blocks that were there all the time: what was not freed is as much as there
  * ever was, and has been since before that.
  */
-const char report_cold_for_sql[] = STRETCHES
+static const char cold_for_sql[] = STRETCHES
 	", heap AS (SELECT sum(n_samples + n_imputed) AS n, sum(byte_seconds) AS held FROM site"
 	"  WHERE run_id = :run),"
 	" quiet AS (SELECT stack_id, live_bytes, duration_ns - max(coalesce(last_touch_ns,"
@@ -196,7 +266,7 @@ const char report_cold_for_sql[] = STRETCHES
 	" bytes DESC, what LIMIT :limit";
 /* clang-format on */
 
-int report_cold_for_prepare(sqlite3 *db, const struct report_request *request)
+static int prepare_cold_for(sqlite3 *db, const struct report_request *request)
 {
 	char sql[160];
 
@@ -206,3 +276,19 @@ int report_cold_for_prepare(sqlite3 *db, const struct report_request *request)
 		 (long long)request->cold_ns);
 	return sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : -EPROTO;
 }
+
+const struct report report_cold_for = {
+	.needs_all_blocks = true,
+	.name = "cold",
+	.has_lines = true,
+	.title = "Memory that nobody touched for so long, by call stack",
+	.nothing = "None that pages or samples can speak for; a shorter time may have some.",
+	.note = "bytes: proven: of resident pages, certainly not read or written for so long at"
+		" some time, but for the time between intervals (--working-set); probable, in runs"
+		" without --source pages: not freed, and not seen touched from then to the end of"
+		" the run, in which as many samples were expected at the heap's average rate;"
+		" longest: time in which none of it was touched",
+	.prepare = prepare_cold_for,
+	.sql = cold_for_sql,
+	KINDS(TABLE_BYTES, TABLE_PLAIN, TABLE_DURATION, TABLE_PLAIN, TABLE_PLAIN),
+};

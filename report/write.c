@@ -87,7 +87,7 @@ int report_why_write(FILE *out, sqlite3 *db, const struct report_request *reques
 /* It also says of each source what was not lost. */
 static bool is_of_losses(const struct report *report)
 {
-	return report->text_sql == report_losses_sql;
+	return report == &report_losses;
 }
 
 static int write_lines(FILE *out, sqlite3 *db, const struct report *report,
@@ -271,6 +271,13 @@ static int write_text(FILE *out, void *user)
 				   : write_rows(out, text->db, text->report, text->request);
 }
 
+/* What only all blocks, and the order of all events, could tell. */
+static const struct report not_of_picked = {
+	.title = "Not known of picked blocks",
+	.nothing = "Not known: blocks were picked (--sample-bytes), and it takes all of them.",
+	.sql = "SELECT NULL AS \"not known\" WHERE 0",
+};
+
 const struct report *report_resolve(sqlite3 *db, const struct report *report, int64_t run_id)
 {
 	static const char has_own_time[] =
@@ -278,9 +285,10 @@ const struct report *report_resolve(sqlite3 *db, const struct report *report, in
 
 	if (report->own_time && report_sql_number(db, has_own_time, run_id))
 		return report->own_time;
-	return report->picked && report_sql_number(db, "SELECT " REPORT_IS_PICKED, run_id)
-		       ? report->picked
-		       : report;
+	if ((report->picked || report->needs_all_blocks) &&
+	    report_sql_number(db, "SELECT " REPORT_IS_PICKED, run_id))
+		return report->picked ? report->picked : &not_of_picked;
+	return report;
 }
 
 int report_write(FILE *out, sqlite3 *db, const struct report *report,

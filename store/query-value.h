@@ -6,7 +6,7 @@
 
 /*
  * Small questions to the database, for reports. A statement that fails gives 0 or NULL; the error
- * stays in sqlite3_errcode(db), which report_summary_write() looks at in the end.
+ * stays in sqlite3_errcode(db), which the overview looks at in the end.
  */
 
 /* Prepare with :run (and :limit, where it stands) bound; NULL on error. The caller finalizes. */

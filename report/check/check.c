@@ -160,7 +160,7 @@ static int hide_known(const struct check_request *request, sqlite3 *db, int64_t 
 	const struct report_request known = { .run_id = run,
 					      .suppressions = request->suppressions };
 
-	return report_leaks_prepare(db, &known);
+	return report_leaks.prepare(db, &known);
 }
 
 static int add_run(const struct check_request *request, sqlite3 *db, int64_t run,

@@ -30,7 +30,8 @@ static void write_reports(FILE *out, sqlite3 *db, int64_t run_id, unsigned numbe
 							.width = 80,
 							.name = "t.mst" };
 		unsigned at = 1 + i;
-		for (const struct report *report = reports; report->name; report++, at += 2) {
+		for (const struct report *const *next = reports, *report; (report = *next);
+		     next++, at += 2) {
 			if (number == 0 || number == at)
 				report_write(out, db, report, &request);
 		}
@@ -58,7 +59,7 @@ static unsigned count_reports(void)
 {
 	unsigned n = 0;
 
-	while (reports[n].name)
+	while (reports[n])
 		n++;
 	return n;
 }

@@ -486,7 +486,7 @@ START_TEST(every_report_works_on_an_empty_database)
 		"DELETE FROM object_total; DELETE FROM run; DELETE FROM site; DELETE FROM source;"
 		" DELETE FROM owner_share; DELETE FROM total; DELETE FROM process",
 		NULL, NULL, NULL);
-	for (const struct report *report = reports; report->name; report++) {
+	for (const struct report *const *next = reports, *report; (report = *next); next++) {
 		write_report(report->name);
 		ck_assert_str_ne(text, "");
 		if (report->nothing)
@@ -569,7 +569,7 @@ START_TEST(no_row_is_left_out_in_silence)
 
 	ck_assert_msg(sqlite3_exec(db, many_sql, NULL, NULL, NULL) == SQLITE_OK, "%s",
 		      sqlite3_errmsg(db));
-	for (const struct report *report = reports; report->name; report++) {
+	for (const struct report *const *next = reports, *report; (report = *next); next++) {
 		int64_t n = count_lines(report->name, -1);
 		char rest[64];
 
@@ -614,7 +614,7 @@ END_TEST
 
 START_TEST(every_report_is_also_json)
 {
-	for (const struct report *report = reports; report->name; report++) {
+	for (const struct report *const *next = reports, *report; (report = *next); next++) {
 		struct report_request request = { .run_id = 1, .limit = 20, .format = TABLE_JSON };
 		char *json = NULL;
 		size_t n_bytes = 0;
