@@ -234,14 +234,19 @@ static int on_block(struct import *import, const struct note *note)
 
 static int on_block_end(struct import *import, const struct note *note)
 {
-	return memory_pool_block_end(import->memory,
-				     &(struct pool_block){
-					     .thread = note->thread,
-					     .time_ns = import->now_ns,
-					     .address = note->event->address,
-					     .call = note->event->call,
-					     .is_moved = note->event->flags & MERGE_IS_END,
-				     });
+	const struct merge_event *event = note->event;
+	bool is_moved = event->flags & MERGE_IS_END && event->size;
+	const struct pool_block end = {
+		.thread = note->thread,
+		.time_ns = import->now_ns,
+		.address = event->address,
+		.call = event->flags & MERGE_IS_END && !is_moved ? TRACE_CALL_UNREF : event->call,
+		.is_moved = is_moved,
+	};
+
+	return event->call == TRACE_CALL_BLOCK_END || event->call == TRACE_CALL_USDT_FREE
+		       ? memory_pool_block_end(import->memory, &end)
+		       : memory_pool_block_count(import->memory, &end);
 }
 
 static int on_pool_reset(struct import *import, const struct note *note)
@@ -262,6 +267,7 @@ static int count_pool_losses(struct import *import)
 		uint64_t n;
 	} rows[] = {
 		{ "ends of blocks whose begin was not seen", lost->n_ends },
+		{ "references to blocks whose begin was not seen", lost->n_references },
 		{ "blocks nested too deep", lost->n_too_deep },
 		{ "blocks left out by --sample-bytes", lost->n_picked },
 		{ "blocks of too many pools, counted as of none", lost->n_pools },
@@ -365,6 +371,8 @@ static const struct {
 	{ TRACE_CALL_FUNCTION_LEAVE, on_leave },
 	{ TRACE_CALL_BLOCK, on_block },
 	{ TRACE_CALL_BLOCK_END, on_block_end },
+	{ TRACE_CALL_REF, on_block_end },
+	{ TRACE_CALL_UNREF, on_block_end },
 	{ TRACE_CALL_USDT_ALLOC, on_block },
 	{ TRACE_CALL_USDT_FREE, on_block_end },
 	{ TRACE_CALL_POOL_RESET, on_pool_reset },

@@ -344,13 +344,15 @@ static int count_hook(struct import *import, uint32_t thread, const struct merge
 {
 	bool is_plain = event->flags & (TRACE_EVENT_NESTED | MERGE_IS_END);
 
-	if (event->op == TRACE_OP_NOTE && event->call != TRACE_CALL_BLOCK &&
-	    event->call != TRACE_CALL_BLOCK_END)
+	bool is_block = event->call == TRACE_CALL_BLOCK || event->call == TRACE_CALL_BLOCK_END ||
+			event->call == TRACE_CALL_REF || event->call == TRACE_CALL_UNREF;
+
+	if (event->op == TRACE_OP_NOTE && !is_block)
 		return 0;
 	if (event->flags & MERGE_IS_END && event->link)
 		return 0;
 	is_plain |= event->op == TRACE_OP_FREE || event->op == TRACE_OP_MUNMAP ||
-		    event->call == TRACE_CALL_BLOCK_END;
+		    (is_block && event->call != TRACE_CALL_BLOCK);
 	return regions_hook(import->regions, thread, is_plain ? OWN_END : OWN_BLOCK);
 }
 

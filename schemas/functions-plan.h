@@ -95,7 +95,8 @@ struct plan_rule {
 	uint8_t pool;
 	uint8_t create; /* as pointer: a pool that is empty */
 	uint8_t reset; /* a pool, all blocks of which end */
-	uint8_t reserved[2];
+	uint8_t ref; /* a block that is referred to once more */
+	uint8_t unref; /* once less; | PLAN_PLACE_RESULT: 0 is returned where it ends by that */
 	uint32_t bytes; /* not 0: what size would say */
 };
 _Static_assert(sizeof(struct plan_rule) == 16, "is shared");

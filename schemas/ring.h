@@ -348,9 +348,9 @@ _Static_assert(offsetof(struct ring_chunk, records) == 64, "records start on a c
 #define RING_HEAD_STACK_ID(head) ((uint32_t)((head) >> 32))
 
 /*
- * One slot: ALLOC, FREE, MUNMAP, and of NOTE those of functions, of ends of blocks and pools, and
- * OWN_TIME, whose size is trace_event.detail. FUNCTION_ENTER and FUNCTION_LEAVE have no stack, and
- * in its place ticks - trace_event.begin_ticks.
+ * One slot: ALLOC, FREE, MUNMAP, and of NOTE those of functions, of ends of blocks and pools, of
+ * references, and OWN_TIME, whose size is trace_event.detail. FUNCTION_ENTER and FUNCTION_LEAVE
+ * have no stack, and in its place ticks - trace_event.begin_ticks.
  * The ALLOC of a picked block has two: ring_record2.
  */
 struct ring_record {

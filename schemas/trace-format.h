@@ -129,7 +129,6 @@ enum trace_op {
 
 /* By which function. Numbers are ABI; a new function is a new number, below TRACE_CALL_LIMIT. */
 #define TRACE_CALL_LIMIT 64 /* ring records have 6 bits for it */
-
 enum trace_call {
 	TRACE_CALL_UNKNOWN,
 	TRACE_CALL_MALLOC,
@@ -181,11 +180,12 @@ enum trace_call {
 	TRACE_CALL_USDT_ALLOC, /* as BLOCK; old_address = bytes that it stands for, or 0 */
 	TRACE_CALL_USDT_FREE, /* address */
 	TRACE_CALL_OWN_TIME, /* what memsight took, see trace-control.h */
+	TRACE_CALL_REF, /* address: one more reference to a block */
+	TRACE_CALL_UNREF, /* one less: it ends with the last */
 	TRACE_CALL_COUNT
 };
 
-/* trace_event.flags */
-#define TRACE_EVENT_NESTED (1u << 0) /* made by another hooked call, as an allocator's own mmap */
+#define TRACE_EVENT_NESTED (1u << 0) /* a flag: made by another hooked call, as an own mmap */
 
 /* An event as the reader gives it and the writer takes it. The file holds columns, below. */
 struct trace_event {

@@ -75,6 +75,8 @@ static const char *const call_names[] = {
 	[TRACE_CALL_USDT_ALLOC] = "usdt alloc",
 	[TRACE_CALL_OWN_TIME] = "own time",
 	[TRACE_CALL_USDT_FREE] = "usdt free",
+	[TRACE_CALL_REF] = "reference",
+	[TRACE_CALL_UNREF] = "reference end",
 };
 _Static_assert(sizeof(call_names) / sizeof(call_names[0]) == TRACE_CALL_COUNT,
 	       "one for every call");

@@ -49,9 +49,10 @@ struct ta_alloc_call {
 	uint64_t pool;
 	uint64_t old;
 	uint64_t out; /* where it stores what it hands out */
-	uint64_t begin_ticks;
+	uint64_t begin_ticks; /* 0: its result does not matter */
+	bool is_unref; /* of the block `old` */
 };
-#define TA_ALLOC_CALLS 4u /* under way at once: of different stacks */
+#define TA_ALLOC_CALLS 4u /* under way at once: of different stacks, or in destructors */
 
 struct ta_thread {
 	struct ring_chunk *chunk; /* never NULL: without a chunk it is ta_chunk_none */

@@ -17,6 +17,7 @@ enum takes {
 	TAKES_POOL, /* also @NAME */
 	TAKES_SIZE, /* also a number, or argN*argM */
 	TAKES_RESULT, /* ret, or *argN */
+	TAKES_LEFT, /* ret */
 	TAKES_WORD,
 };
 
@@ -32,14 +33,18 @@ static const struct key {
 	{ "old", TAKES_ARGUMENT, offsetof(struct plan_rule, old) },
 	{ "free", TAKES_ARGUMENT, offsetof(struct plan_rule, free) },
 	{ "next", TAKES_ARGUMENT, offsetof(struct plan_rule, next) },
+	{ "ref", TAKES_ARGUMENT, offsetof(struct plan_rule, ref) },
+	{ "unref", TAKES_ARGUMENT, offsetof(struct plan_rule, unref) },
+	{ "left", TAKES_LEFT, 0 },
 	{ "pool", TAKES_POOL, offsetof(struct plan_rule, pool) },
 	{ "create", TAKES_RESULT, offsetof(struct plan_rule, create) },
 	{ "reset", TAKES_ARGUMENT, offsetof(struct plan_rule, reset) },
 	{ "destroy", TAKES_ARGUMENT, offsetof(struct plan_rule, reset) },
 	{ "name", TAKES_WORD, 0 },
 };
-#define N_KEYS	 (sizeof(keys) / sizeof(keys[0]))
-#define ALL_KEYS "size, count, ptr, old, free, next, pool, create, reset, destroy, name"
+#define N_KEYS (sizeof(keys) / sizeof(keys[0]))
+#define ALL_KEYS                                                                                   \
+	"size, count, ptr, old, free, next, ref, unref, left, pool, create, reset, destroy, name"
 
 /* What is being read, and where a mistake is told. */
 struct reader {
@@ -128,6 +133,9 @@ static int read_value(const struct reader *reader, const struct key *key, const 
 		return read_size(reader, at, n);
 	case TAKES_RESULT:
 		return read_result(reader, at, n, place);
+	case TAKES_LEFT:
+		reader->rule->is_left = n == 3 && strncmp(at, "ret", n) == 0;
+		return reader->rule->is_left ? 0 : refuse(reader, at, "what is left is ret");
 	case TAKES_POOL:
 		return read_pool(reader, at, n);
 	case TAKES_WORD:
@@ -178,8 +186,17 @@ static int check(const struct reader *reader, const char *at)
 		return refuse(reader, at, "old= goes with size=: what it becomes");
 	if (plan->next && !plan->free)
 		return refuse(reader, at, "next= goes with free=: where blocks have the next one");
-	if (!plan->pointer && !plan->free && !plan->create && !plan->reset)
-		return refuse(reader, at, "one of size, free, create, reset, destroy is needed");
+	if (reader->rule->is_left && !plan->unref)
+		return refuse(reader, at,
+			      "left= goes with unref=: 0 says that the block has ended");
+	if (plan->unref && (plan->ref || plan->pointer || plan->create || plan->free))
+		return refuse(reader, at, "unref= goes with left= and name= alone");
+	if (!plan->pointer && !plan->free && !plan->create && !plan->reset && !plan->ref &&
+	    !plan->unref)
+		return refuse(reader, at,
+			      "one of size, free, ref, unref, create, reset, destroy is needed");
+	if (reader->rule->is_left)
+		plan->unref |= PLAN_PLACE_RESULT;
 	plan->is_rule = true;
 	return 0;
 }

@@ -279,7 +279,10 @@ static int append_move(struct merge *merge, struct stream *stream, const struct 
 	return append(stream, allocation);
 }
 
-/* A block of an own allocator that takes the place of another one: that ends, and it begins. */
+/*
+ * A block of an own allocator that takes the place of another one: that ends, and it begins. One of
+ * 0 bytes is none: the other one has lost its last reference.
+ */
 static int append_replaced(struct stream *stream, const struct trace_event *event,
 			   uint64_t start_ticks, struct merge_event *born)
 {
@@ -292,7 +295,7 @@ static int append_replaced(struct stream *stream, const struct trace_event *even
 	end.address = event->old_size;
 	int r = append(stream, &end);
 
-	return r < 0 ? r : append(stream, born);
+	return r < 0 || !born->size ? r : append(stream, born);
 }
 
 /* Field by field: a copy of what was just written in parts waits for the parts. */

@@ -74,18 +74,24 @@ static bool is_elsewhere(const struct ta_thread *thread, const struct ta_alloc_c
 	return has_call != has_slot || (!has_call && distance >= NEAR_BYTES);
 }
 
-static bool is_within_call(struct ta_thread *thread, uintptr_t slot)
+/*
+ * The call that what is at the slot is part of, or NULL: one that hands out a block, or one that
+ * gives back a reference to this block, not to others.
+ */
+static const struct ta_alloc_call *find_outer(struct ta_thread *thread, uintptr_t slot,
+					      uint64_t block)
 {
-	while (thread->n_calls > 0) {
-		const struct ta_alloc_call *last = &thread->calls[thread->n_calls - 1];
+	for (uint32_t i = thread->n_calls; i-- > 0;) {
+		const struct ta_alloc_call *call = &thread->calls[i];
 
-		if (is_elsewhere(thread, last, slot))
-			return false;
-		if (is_running(thread, last, slot))
-			return true;
-		thread->n_calls--;
+		if (is_elsewhere(thread, call, slot))
+			return NULL;
+		if (!is_running(thread, call, slot))
+			thread->n_calls = i;
+		else if (!call->is_unref || call->old == block)
+			return call;
 	}
-	return false;
+	return NULL;
 }
 
 void ta_allocator_wait(const struct ta_hook *hook, const struct ta_function *function,
@@ -94,25 +100,24 @@ void ta_allocator_wait(const struct ta_hook *hook, const struct ta_function *fun
 	const struct plan_rule *rule = function->rule;
 	struct ta_thread *thread = hook->thread;
 
-	/* So many stacks are inside an allocator at once: the oldest call has no block. */
+	/* So many are under way at once: the oldest has no block, which its return counts. */
 	if (thread->n_calls == TA_ALLOC_CALLS) {
 		for (unsigned i = 1; i < TA_ALLOC_CALLS; i++) {
 			thread->calls[i - 1] = thread->calls[i];
 			ta_compiler_barrier(); /* else it becomes memmove */
 		}
 		thread->n_calls--;
-		atomic_fetch_add_explicit(&ta_image.process->n_calls_unseen, 1,
-					  memory_order_relaxed);
 	}
 	thread->calls[thread->n_calls] = (struct ta_alloc_call){
 		.slot = (uintptr_t)slot,
 		.thunk = thunk,
 		.size = size_of(slot, rule),
 		.pool = pool_of(slot, function),
-		.old = argument_or_none(slot, rule->old),
+		.old = argument_or_none(slot, rule->old | rule->unref),
 		.out = argument_or_none(
 			slot, (uint8_t)((rule->pointer | rule->create) & ~PLAN_PLACE_RESULT)),
-		.begin_ticks = rule->old ? ta_ticks_begin() : 0,
+		.begin_ticks = rule->old || rule->unref & PLAN_PLACE_RESULT ? ta_ticks_begin() : 0,
+		.is_unref = rule->unref,
 	};
 	ta_compiler_barrier();
 	thread->n_calls++;
@@ -144,9 +149,14 @@ bool ta_allocator_enter(const struct ta_hook *hook, const struct ta_function *fu
 {
 	const struct plan_rule *rule = function->rule;
 
-	if (hook->bits || is_within_call(hook->thread, (uintptr_t)slot))
-		return false;
 	uint64_t freed = argument_or_none(slot, rule->free);
+	uint64_t counted = argument_or_none(slot, rule->ref | rule->unref);
+	const struct ta_alloc_call *outer =
+		find_outer(hook->thread, (uintptr_t)slot, freed | counted);
+	/* It is freed as its last reference goes: there may have been more, that nobody saw. */
+	bool is_news = outer && outer->is_unref && !outer->begin_ticks && freed;
+	if (hook->bits || (outer && !is_news))
+		return false;
 	if (freed && rule->next)
 		note_chain(hook, freed, argument(slot, rule->next));
 	else if (freed && freed != hook->thread->block_end)
@@ -157,7 +167,9 @@ bool ta_allocator_enter(const struct ta_hook *hook, const struct ta_function *fu
 	if (rule->reset)
 		note_end(hook, TRACE_CALL_POOL_RESET, argument(slot, rule->reset),
 			 function->name_id);
-	return rule->pointer || rule->create;
+	if (counted && !(rule->unref & PLAN_PLACE_RESULT))
+		note_end(hook, rule->ref ? TRACE_CALL_REF : TRACE_CALL_UNREF, counted, 0);
+	return rule->pointer || rule->create || (counted && rule->unref);
 }
 
 /* ---- Leaving ---- */
@@ -235,6 +247,19 @@ static bool finish_call(const struct ta_function *function, const struct ta_allo
 	return true;
 }
 
+/* A reference has been given back. What says that it was the last is of the call's begin. */
+static void finish_unref(const struct ta_alloc_call *call, uint64_t result)
+{
+	struct ta_hook hook;
+
+	if (!call->begin_ticks || (uint32_t)result != 0 ||
+	    !ta_hook_enter_kept(&hook, (const uintptr_t *)call->slot - 1, RING_EVENTS_HEAP))
+		return;
+	ta_note_block(&hook, &(struct ta_note_block){ .old = call->old,
+						      .begin_ticks = call->begin_ticks });
+	ta_hook_leave(&hook);
+}
+
 /*
  * While the stack is walked the words at the slot are those of a frame: the caller's rbp, and where
  * it goes on. The hook begins and ends within, for it goes by the second.
@@ -249,12 +274,19 @@ bool ta_allocator_leave(uintptr_t *slot, bool is_quick)
 	bool is_done;
 
 	if (!found) {
-		atomic_fetch_add_explicit(&ta_image.process->n_calls_unseen, 1,
+		uint8_t unref = data->function->rule->unref;
+
+		atomic_fetch_add_explicit(&ta_image.process->n_calls_unseen,
+					  !unref || unref & PLAN_PLACE_RESULT,
 					  memory_order_relaxed);
 		return true;
 	}
 	call = *found;
 	thread->n_calls = (uint32_t)(found - thread->calls);
+	if (call.is_unref) {
+		finish_unref(&call, result);
+		return true;
+	}
 	slot[0] = data->to;
 	slot[KEPT_RESULT] = slot[KEPT_FRAME];
 	ta_compiler_barrier();

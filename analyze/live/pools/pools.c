@@ -44,6 +44,14 @@ struct slot {
 	uint32_t next; /* of its pool, or of the free ones; 0: none */
 	uint32_t before;
 	uint32_t level;
+	uint32_t more; /* references than the one that it began with */
+};
+
+/* How the block that was there last has ended. What frees it within that says nothing new. */
+enum unreferenced {
+	UNREFERENCED_NOT, /* by another call */
+	UNREFERENCED_NOW, /* with its last reference */
+	UNREFERENCED_BEFORE, /* and that was freed, or another one has ended otherwise since */
 };
 
 struct pools {
@@ -57,6 +65,7 @@ struct pools {
 	size_t n_slots_allocated;
 	uint32_t free;
 	struct key_map numbers; /* (process, address, or the text of pool 0) -> number */
+	struct key_map unreferenced; /* (process, address) -> enum unreferenced */
 	struct pools_losses losses;
 	struct rows *rows;
 };
@@ -85,6 +94,7 @@ struct pools *pools_close(struct pools *pools)
 		return NULL;
 	rows_close(pools->rows);
 	key_map_finish(&pools->numbers);
+	key_map_finish(&pools->unreferenced);
 	free(pools->pools);
 	free(pools->slots);
 	free(pools);
@@ -422,6 +432,26 @@ int memory_pool_block(struct memory *memory, const struct pool_block *born)
 	return 0;
 }
 
+/* The innermost block that begins there; its level, or POOLS_LEVELS: there is none. */
+static unsigned find_block(const struct memory_image *image, uint64_t address,
+			   struct heap_block *ret_block)
+{
+	for (unsigned i = POOLS_LEVELS; i-- > 0;) {
+		const struct heap *heap = &image->inner[i];
+		if (heap->n_blocks > 0 && heap_find(heap, address, ret_block) &&
+		    ret_block->address == address)
+			return i;
+	}
+	return POOLS_LEVELS;
+}
+
+/* Are all blocks recorded, so that one that is not known is a loss? */
+static bool is_whole(const struct memory *memory, const struct memory_image *image)
+{
+	return !memory->is_picked && !memory->was_withheld && !image->was_withheld &&
+	       !memory->pools->losses.n_known;
+}
+
 int memory_pool_block_end(struct memory *memory, const struct pool_block *end)
 {
 	struct memory_thread *thread = memory_thread(memory, end->thread);
@@ -431,19 +461,43 @@ int memory_pool_block_end(struct memory *memory, const struct pool_block *end)
 		return -ENOMEM;
 	const struct ending ending = { end->is_moved ? MEMORY_REALLOCATED : MEMORY_FREED,
 				       end->time_ns, thread->row, end->call };
+	struct pools *pools = memory->pools;
+	uint64_t number = thread->image->number;
+	unsigned level = find_block(thread->image, end->address, &block);
+	bool is_now = end->call == TRACE_CALL_UNREF;
+	bool was_now = key_map_get(&pools->unreferenced, number, end->address) == UNREFERENCED_NOW;
+	int r = 0;
+
 	thread->moved_pool = 0;
-	for (unsigned i = POOLS_LEVELS; i-- > 0;) {
-		const struct heap *heap = &thread->image->inner[i];
-		if (heap->n_blocks == 0 || !heap_find(heap, end->address, &block) ||
-		    block.address != end->address)
-			continue;
-		if (end->is_moved && block.id > thread->image->first_id)
-			thread->moved_pool = memory->pools->slots[block.previous_id].pool;
-		return end_block(memory, thread->image, i, &block, &ending);
+	if (is_now != was_now)
+		r = key_map_put(&pools->unreferenced, number, end->address,
+				is_now ? UNREFERENCED_NOW : UNREFERENCED_BEFORE);
+	if (r < 0 || level == POOLS_LEVELS) {
+		pools->losses.n_ends += !was_now && is_whole(memory, thread->image);
+		return r;
 	}
-	if (!memory->is_picked && !memory->was_withheld && !thread->image->was_withheld &&
-	    !memory->pools->losses.n_known)
-		memory->pools->losses.n_ends++;
+	if (end->is_moved && block.id > thread->image->first_id)
+		thread->moved_pool = pools->slots[block.previous_id].pool;
+	return end_block(memory, thread->image, level, &block, &ending);
+}
+
+int memory_pool_block_count(struct memory *memory, const struct pool_block *note)
+{
+	struct memory_thread *thread = memory_thread(memory, note->thread);
+	struct heap_block block;
+
+	if (!thread)
+		return -ENOMEM;
+	if (find_block(thread->image, note->address, &block) == POOLS_LEVELS) {
+		memory->pools->losses.n_references += is_whole(memory, thread->image);
+		return 0;
+	}
+	if (block.id <= thread->image->first_id) /* what it had is its parent's */
+		return 0;
+	uint32_t *more = &memory->pools->slots[block.previous_id].more;
+	if (note->call == TRACE_CALL_UNREF && *more == 0)
+		return memory_pool_block_end(memory, note);
+	*more += note->call == TRACE_CALL_REF ? 1 : -1u;
 	return 0;
 }
 

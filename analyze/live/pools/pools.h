@@ -24,6 +24,7 @@ struct pools;
 /* What could not be kept. */
 struct pools_losses {
 	uint64_t n_ends; /* of blocks that are not known, though all are recorded */
+	uint64_t n_references; /* taken or given back, to such blocks */
 	uint64_t n_too_deep;
 	uint64_t n_picked; /* blocks, while malloc's are picked (--sample-bytes) */
 	uint64_t n_pools; /* blocks of pools beyond the first 65,536: counted as of none */
@@ -55,6 +56,9 @@ struct pool_block {
 /* 0 or a negative errno. What does not fit is counted. */
 int memory_pool_block(struct memory *memory, const struct pool_block *block);
 int memory_pool_block_end(struct memory *memory, const struct pool_block *end);
+
+/* One reference more (call is TRACE_CALL_REF), or less: a block begins with one, and ends at 0. */
+int memory_pool_block_count(struct memory *memory, const struct pool_block *note);
 int memory_pool_reset(struct memory *memory, const struct pool_block *reset);
 
 /* Memory is given back: all blocks in it end. 0 or a negative errno. */

@@ -158,11 +158,14 @@ def check_refusals(folder):
             (2, ("--alloc-function", "a:size=arg13"), "a size is argN, intN, argN*argM, or a number"
              " of bytes (at character 8)"),
             (2, ("--alloc-function", "a:size=arg1,bytes=arg2"), "no key: size, count, ptr, old,"
-             " free, next, pool, create, reset, destroy, name (at character 13)"),
+             " free, next, ref, unref, left, pool, create, reset, destroy, name (at character 13)"),
             (2, ("--alloc-function", "a:size=arg1,ptr=arg2"), "is ret, or *argN (at character 17)"),
             (2, ("--alloc-function", "a:free=ret"), "one of arg1 to arg12, int1 to int12"),
             (2, ("--alloc-function", "a:ret=ptr"), "a block needs its size= (at character 3)"),
-            (2, ("--alloc-function", "a:pool=arg1"), "one of size, free, create, reset, destroy"),
+            (2, ("--alloc-function", "a:pool=arg1"), "one of size, free, ref, unref, create,"),
+            (2, ("--alloc-function", "a:ref=arg1,left=ret"), "left= goes with unref="),
+            (2, ("--alloc-function", "a:unref=arg1,left=arg2"), "what is left is ret"),
+            (2, ("--alloc-function", "a:unref=arg1,size=8"), "unref= goes with left="),
             (2, ("--alloc-function", "a:size=0"), "no number of bytes"),
             (2, ("--alloc-function", ":size=arg1"), "for names is empty"),
             (1, ("--alloc-function", "slove_matrix:size=arg1"), "is solve_matrix meant?"),
