@@ -94,6 +94,7 @@ static int prepare_one(struct run *run, struct attached *attached)
 	order->wants_blocks =
 		!options->sample_bytes && (!options->events || options->events & RING_EVENTS_HEAP);
 	order->wants_contents = order->wants_blocks && !options->no_guess;
+	order->has_plugins = run->load[0] != '\0';
 	order->timeout_ns =
 		options->attach_timeout_ns ? options->attach_timeout_ns : ATTACH_TIMEOUT_NS;
 	err = attacher_start(order, &attached->attacher);

@@ -36,6 +36,13 @@ enum attach_step {
 	 * it has. Other threads run.
 	 */
 	ATTACH_FUNCTIONS,
+	/*
+	 * Load plug-ins, where the recorder has named some (ring_control.load), behind
+	 * ATTACH_COMMIT; and end them, before ATTACH_UNBIND: none is asked any more. Other threads
+	 * run. They stay loaded, as some code of theirs may lie on stacks.
+	 */
+	ATTACH_PLUGINS,
+	ATTACH_PLUGINS_END,
 };
 
 /*
@@ -104,7 +111,7 @@ struct attach_call {
 	uint32_t n_filters;
 	/* ATTACH_HEADS: */
 	uint32_t most_heads; /* that fit into the list */
-	uint64_t first; /* the first chunk */
+	uint64_t first; /* the first chunk; ATTACH_PLUGINS: the thread's own stack pointer */
 	uint64_t end; /* of the memory that may be read */
 	uint64_t heads; /* address of a list of struct attach_head, of neighbours */
 	uint32_t n_heads; /* that were copied; the last one may be no chunk */

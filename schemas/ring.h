@@ -37,7 +37,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC		UINT64_C(0x31474e4952534d00) /* "\0MSRING1" */
-#define RING_VERSION		18
+#define RING_VERSION		19
 #define RING_CHUNK_BYTES	65536u
 #define RING_LARGEST_PAGE_BYTES 65536u /* of the kernels for aarch64 and ppc64le */
 #define RING_CHUNK_CALL		(UINT64_C(1) << 40) /* in ring_chunk.reserved: look at order */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tracealloc/hooks/hook.h"
+#include "tracealloc/plugin/plugin.h"
 #include "tracealloc/ring/clock.h"
 
 /*
@@ -85,6 +86,7 @@ static void begin_child(void)
 	 */
 	if (pid > 0 && ta_image.pid != (uint32_t)pid && ta_image.control)
 		atomic_store(&ta_state.word, TA_ASK);
+	ta_plugins_forked();
 	if (ta_tls.guard)
 		return;
 	if (ta_hook_enter_kept(&hook, TA_FRAME(), TA_EVENTS_ALWAYS))

@@ -257,7 +257,7 @@ bool ta_thread_begin(bool is_main)
 	if (!thread)
 		return false;
 	reset(thread, is_main);
-	ta_stack_bounds(&thread->stack_start, &thread->stack_end);
+	ta_stack_bounds(is_main, &thread->stack_start, &thread->stack_end);
 	ta_tls.thread = thread;
 	ta_tls.rounds = 0;
 	set_key(thread);

@@ -10,8 +10,10 @@
 #include "tracealloc/hooks/real.h"
 #include "tracealloc/image.h"
 #include "tracealloc/late.h"
+#include "tracealloc/plugin/plugin.h"
 #include "tracealloc/sandbox.h"
 #include "tracealloc/stack/module.h"
+#include "tracealloc/stack/stack-bounds.h"
 #include "tracealloc/stack/symbol.h"
 
 TA_EXPORT void memsight_1_attach(struct attach_call *call);
@@ -108,6 +110,20 @@ static long functions(struct attach_call *call)
 	return 0;
 }
 
+static long plugins(struct attach_call *call)
+{
+	/* We are on a stack that is lent to us. */
+	ta_stack_learn((uintptr_t)call->first);
+	ta_plugins_start();
+	return 0;
+}
+
+static long plugins_end(struct attach_call *call)
+{
+	(void)call;
+	return ta_plugins_end_late();
+}
+
 static long unbind(struct attach_call *call)
 {
 	if (!ta_image.control)
@@ -133,6 +149,7 @@ static long end(struct attach_call *call)
 	if (process && is_own)
 		atomic_store_explicit(&process->state, RING_PROCESS_ENDED, memory_order_release);
 	ta_functions_end();
+	ta_plugins_forget();
 	ta_chunk_unmap();
 	ta_late_forget();
 	ta_sandbox_forget();
@@ -171,10 +188,15 @@ static long heads(struct attach_call *call)
 void memsight_1_attach(struct attach_call *call)
 {
 	static long (*const steps[])(struct attach_call *) = {
-		[ATTACH_BEGIN] = begin,		[ATTACH_COMMIT] = commit,
-		[ATTACH_UNBIND] = unbind,	[ATTACH_END] = end,
-		[ATTACH_HEADS] = heads,		[ATTACH_ENTRIES] = entries,
+		[ATTACH_BEGIN] = begin,
+		[ATTACH_COMMIT] = commit,
+		[ATTACH_UNBIND] = unbind,
+		[ATTACH_END] = end,
+		[ATTACH_HEADS] = heads,
+		[ATTACH_ENTRIES] = entries,
 		[ATTACH_FUNCTIONS] = functions,
+		[ATTACH_PLUGINS] = plugins,
+		[ATTACH_PLUGINS_END] = plugins_end,
 	};
 
 	if (call->magic != ATTACH_MAGIC || call->version != RING_VERSION ||

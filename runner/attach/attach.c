@@ -674,17 +674,56 @@ static int know_library(struct entry *entry)
 	return 0;
 }
 
-/* All run again; the one that works for us is the last one. */
-static void let_go(struct entry *entry)
+/* All run again but the one that works for us. */
+static void let_others_go(struct entry *entry)
 {
 	uint64_t began_ns = entry->crowd.stopped_ns;
 
 	crowd_release(&entry->crowd);
 	entry->outcome->stood_ns = clock_ns(CLOCK_MONOTONIC) - began_ns;
+}
+
+/* And that one. */
+static void let_go(struct entry *entry)
+{
 	if (!entry->are_used)
 		entry_unmap_pages(entry);
 	give_back(entry);
 	remote_release(&entry->guest);
+}
+
+/* Load them. What they do wrong is the end of the recording: the program goes on as it was. */
+static int begin_plugins(struct entry *entry)
+{
+	struct attach_call request = { .step = ATTACH_PLUGINS,
+				       .first = entry->guest.registers.rsp };
+	int r = entry->order->has_plugins ? entry_step(entry, &request) : 0;
+
+	if (r == -EFAULT)
+		entry_fail(entry, r,
+			   "process %d: a plug-in of --load crashes in it; it goes on "
+			   "without memsight",
+			   (int)entry->pid);
+	if (r == 0)
+		return 0;
+	struct attach_outcome why = *entry->outcome;
+
+	if (stop_all(entry, clock_ns(CLOCK_MONOTONIC) + entry->order->timeout_ns) == 0)
+		end(entry);
+	crowd_release(&entry->crowd);
+	*entry->outcome = why;
+	return r;
+}
+
+static int end_plugins(struct entry *entry)
+{
+	struct attach_call request = { .step = ATTACH_PLUGINS_END };
+	int r = entry_step(entry, &request);
+
+	return r == -ETIMEDOUT
+		       ? entry_fail(entry, r, "process %d is in a plug-in that does not return",
+				    (int)entry->pid)
+		       : r;
 }
 
 static int go_in(struct entry *entry)
@@ -722,6 +761,9 @@ static int go_in(struct entry *entry)
 	if (entry->order->wants_blocks)
 		walk_heap(entry);
 	r = commit(entry);
+	let_others_go(entry);
+	if (r == 0)
+		r = begin_plugins(entry);
 	let_go(entry);
 	memcpy(entry->outcome->entries_why, entry->entries.why, sizeof(entry->entries.why));
 	if (r == 0)
@@ -739,6 +781,8 @@ static int go_out(struct entry *entry)
 	if (r == 0)
 		r = entry_find_jumps(entry);
 	if (r == 0)
+		r = end_plugins(entry);
+	if (r == 0)
 		r = entry_find_functions(entry);
 	if (r == 0)
 		r = settle_guest(entry);
@@ -749,6 +793,7 @@ static int go_out(struct entry *entry)
 	if (entry->order->wants_contents)
 		walk_heap(entry);
 	r = end(entry);
+	let_others_go(entry);
 	let_go(entry);
 	if (r == 0 && entry->walk.n_blocks > 0)
 		contents_read(entry->pid, &entry->walk, entry->outcome);

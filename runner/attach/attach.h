@@ -29,6 +29,7 @@ struct attach_order {
 	const char *socket; /* of the recording */
 	bool wants_blocks; /* those that are there already */
 	bool wants_contents; /* what is in those that are there when it is left */
+	bool has_plugins; /* to be loaded: --load */
 	uint64_t timeout_ns; /* that threads may take to leave malloc and the loader */
 };
 

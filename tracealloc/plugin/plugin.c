@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "include/memsight-plugin.h"
@@ -22,6 +23,7 @@
 /* Whoever needs a ms three times in a row was not interrupted, but is slow. */
 #define SLOW_MS	  1u
 #define SLOW_ASKS 3u
+#define END_MS	  2000u /* for who is asked when a program is left */
 #define LOOK_ASKS 64u /* handlers that were set past our hooks are found after so many */
 
 static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
@@ -269,6 +271,11 @@ static void ask_each(enum trace_asked when)
 
 	if (is_confined() || !enter(&asking))
 		return;
+	/* Who ends them waits for those that are inside by now. */
+	if (when != TRACE_ASKED_PROCESS_END && atomic_load(&all.is_over)) {
+		leave();
+		return;
+	}
 	catch_faults();
 	for (uint32_t i = 0; i < all.n_components; i++) {
 		answers[i] = (struct answer){ 0 };
@@ -441,14 +448,28 @@ static void take_entry(void **library, const char *entry)
 		all.fini[all.n_fini++] = (void (*)(void))find_function(*library, text);
 }
 
+/* Whoever loads them may have had no event yet. */
+static bool have_thread(void)
+{
+	struct ta_hook hook;
+
+	if (ta_hook_enter_kept(&hook, TA_FRAME(), TA_EVENTS_ALWAYS))
+		ta_hook_leave(&hook);
+	return ta_tls.thread && !ta_tls.guard;
+}
+
 void ta_plugins_start(void)
 {
+	struct plugin nobody = { .name = "--load" };
 	int saved = errno;
 	void *library = NULL;
 
-	if (!ta_image.control || !ta_image.control->load[0] || ta_sandbox_is_on ||
-	    !ta_real.sigaction)
+	if (!ta_image.control || !ta_image.control->load[0] || !ta_real.sigaction || !have_thread())
 		return;
+	if (ta_sandbox_is_on) {
+		leave_out(&nobody, "", "the program is confined by seccomp");
+		return;
+	}
 	memcpy(all.load, ta_image.control->load, sizeof(all.load) - 2);
 	for (const char *at = all.load; *at; at += strlen(at) + 1)
 		take_entry(&library, at);
@@ -457,20 +478,63 @@ void ta_plugins_start(void)
 	errno = saved;
 }
 
+static void end_all(void)
+{
+	for (uint32_t i = 0; i < all.n_fini; i++)
+		run_named("a function of --fini-functions", all.fini[i]);
+	for (uint32_t i = 0; i < all.n_plugins; i++)
+		if (!atomic_load(&all.plugins[i].is_out))
+			run_named(all.plugins[i].name, all.plugins[i].deregister);
+	leave_faults();
+}
+
+/* Ask for the last time. False: there are none, or they are another's, or ended. */
+static bool begin_end(void)
+{
+	if (all.n_plugins + all.n_fini == 0 || !ta_image_is_own() || atomic_load(&all.is_over))
+		return false;
+	ta_plugins_ask(TRACE_ASKED_PROCESS_END);
+	return !atomic_exchange(&all.is_over, true);
+}
+
 void ta_plugins_end(void)
 {
 	int saved = errno;
 
-	if (all.n_plugins + all.n_fini == 0 || !ta_image_is_own() || atomic_load(&all.is_over))
-		return;
-	ta_plugins_ask(TRACE_ASKED_PROCESS_END);
-	if (!atomic_exchange(&all.is_over, true) && atomic_load(&all.n_inside) == 0) {
-		for (uint32_t i = 0; i < all.n_fini; i++)
-			run_named("a function of --fini-functions", all.fini[i]);
-		for (uint32_t i = 0; i < all.n_plugins; i++)
-			if (!atomic_load(&all.plugins[i].is_out))
-				run_named(all.plugins[i].name, all.plugins[i].deregister);
-		leave_faults();
-	}
+	if (begin_end() && atomic_load(&all.n_inside) == 0)
+		end_all();
 	errno = saved;
+}
+
+long ta_plugins_end_late(void)
+{
+	const struct timespec slice = { .tv_nsec = 1000000 };
+	int saved = errno;
+	bool must_end;
+
+	if (all.n_plugins + all.n_fini == 0)
+		return 0;
+	must_end = have_thread() && begin_end();
+	atomic_store(&all.is_over, true);
+	for (uint32_t ms = 0; atomic_load(&all.n_inside) > 0; ms++) {
+		if (ms >= END_MS)
+			return -ETIMEDOUT;
+		ta_syscall(SYS_nanosleep, (long)&slice, 0, 0, 0, 0, 0);
+	}
+	if (must_end)
+		end_all();
+	errno = saved;
+	return 0;
+}
+
+void ta_plugins_forget(void)
+{
+	ta_plugins_are_on = false;
+	memset(&all, 0, sizeof(all));
+}
+
+void ta_plugins_forked(void)
+{
+	if (ta_plugins_are_on)
+		atomic_store(&all.n_inside, ta_tls.thread && ta_tls.thread->asking);
 }

@@ -17,10 +17,21 @@ struct ta_asking {
 };
 
 /*
- * Load what the recorder has named (ring_control.load), and ask for the first time. Before main(),
- * when the image is attached, outside of hooks.
+ * Load what the recorder has named (ring_control.load), and ask for the first time. When the image
+ * is attached, outside of hooks: before main(), or in a program that runs by a thread that may call
+ * dlopen(3).
  */
 void ta_plugins_start(void);
+
+/*
+ * In a program that runs on, end them and wait until no thread is in one: 0 or -ETIMEDOUT. Then
+ * when all threads stand and the recording ends, forget them.
+ */
+long ta_plugins_end_late(void);
+void ta_plugins_forget(void);
+
+/* In the child of a fork there is one thread. */
+void ta_plugins_forked(void);
 
 /* Ask for the last time and end all plug-ins. Once; nothing where there are none. */
 void ta_plugins_end(void);

@@ -151,7 +151,24 @@ static bool has_long_descriptor(void)
 #endif
 }
 
-void ta_stack_bounds(uintptr_t *ret_start, uintptr_t *ret_end)
+/* As find_descriptor(), of a thread that is on another stack, where another one has been seen. */
+static bool recall_descriptor(uintptr_t self, const uintptr_t **ret_pair)
+{
+	uint32_t known = atomic_load_explicit(&descriptor_word, memory_order_relaxed);
+
+	*ret_pair = (const uintptr_t *)self + known;
+	return known && plausible(*ret_pair, self, self);
+}
+
+void ta_stack_learn(uintptr_t sp)
+{
+	const uintptr_t *pair;
+
+	if (has_long_descriptor())
+		find_descriptor(ta_thread_self(), sp, &pair);
+}
+
+void ta_stack_bounds(bool is_first, uintptr_t *ret_start, uintptr_t *ret_end)
 {
 	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
 	uintptr_t self = ta_thread_self();
@@ -159,19 +176,26 @@ void ta_stack_bounds(uintptr_t *ret_start, uintptr_t *ret_end)
 	uintptr_t end = 0;
 	const uintptr_t *pair;
 
+	bool is_own = false;
+
 	if (here >= ta_image.stack_start && here < ta_image.stack_end) {
-		start = ta_image.stack_start;
-		end = ta_image.stack_end;
-	} else if (!has_long_descriptor()) {
+		is_first = true;
+	} else if (has_long_descriptor()) {
+		is_own = find_descriptor(self, here, &pair) ||
+			 (!is_first && recall_descriptor(self, &pair));
+		start = is_own ? pair[0] : 0;
+		end = is_own ? self : 0; /* static TLS lies above the stack, too */
+	} else {
 		/* Another C library (musl): its descriptor is shorter than what is searched. */
 		start = here;
 		if (!find_map(NULL, 0, &start, &end))
 			start = 0;
-		else if (self > here && self < end)
-			end = self;
-	} else if (find_descriptor(self, here, &pair)) {
-		start = pair[0];
-		end = self; /* the descriptor and the static TLS lie above the stack */
+		is_own = self > here && self < end;
+		end = is_own ? self : end;
+	}
+	if (is_first && !is_own) {
+		start = ta_image.stack_start;
+		end = ta_image.stack_end;
 	}
 	*ret_start = start;
 	*ret_end = end;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Functions of programs that run already: exact counts, and nothing is left when they are left.
-Arguments: memsight, how many times real programs are entered and left, a victim that throws,
-victims."""
+Arguments: memsight, how many times real programs are entered and left, a victim that throws, a
+plug-in, victims."""
 import json
 import os
 import shutil
@@ -16,7 +16,8 @@ import whole
 MEMSIGHT = os.path.abspath(sys.argv[1])
 CYCLES = int(sys.argv[2])
 THROWN = os.path.abspath(sys.argv[3])
-VICTIMS = [os.path.abspath(path) for path in sys.argv[4:]]
+STEPS = os.path.abspath(sys.argv[4])
+VICTIMS = [os.path.abspath(path) for path in sys.argv[5:]]
 checks = whole.Checks()
 
 # What the word `work` does, a thousand times.
@@ -26,10 +27,11 @@ BEFORE = ["--function-include", "^f_"]
 
 
 class Victim:
-    def __init__(self, path):
+    def __init__(self, path, **more):
         self.path = path
         self.process = subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        env=whole.environment(), text=True)
+                                        stderr=subprocess.DEVNULL,
+                                        env={**whole.environment(), **more}, text=True)
         self.pid = int(self.answer())
 
     def answer(self):
@@ -199,6 +201,46 @@ def check_killed(folder, path):
     victim.end("killed")
 
 
+def check_plugins(folder, path):
+    """They are loaded into it and asked, ended when it is left, and may come again."""
+    victim = Victim(path)
+    load = ["--load", STEPS, "--components", "steps,level"]
+    for _ in range(2):
+        attached = Attached(victim.pid, folder, *BEFORE, *load)
+        victim.work()
+        attached.leave()
+        victim.work()
+        database = attached.database()
+        found = {row[:2]: row[2:] for row in database.ask(
+            "SELECT component.name, coalesce(region_total.name, ''), sum(n), sum(own)"
+            " FROM component_value JOIN component ON component.id = component_id"
+            " LEFT JOIN region_total ON region_total.id = path_id GROUP BY 1, 2")}
+        # Each begin and end is a step of the thread; one call inside has an end between.
+        for name, own in ("f_leaf", 4000), ("f_one", 1000), ("f_take", 1000), ("f_deep", 14000):
+            checks.that(found[("steps", name)] == (WORK[name], own),
+                        f"{name}: {found[('steps', name)]}")
+        checks.that(found[("level", "f_one")][0] == 2000, f"level: {found}")
+        checks.that(found[("steps", "")][0] == 1 and not database.losses(),
+                    f"the process: {found} {database.losses()}")
+    victim.ask("churn")
+    for _ in range(2):
+        Attached(victim.pid, folder, *BEFORE, *load).leave()
+    attached = Attached(victim.pid, folder, *BEFORE, *load)
+    attached.kill()
+    whole.run([MEMSIGHT, "detach", str(victim.pid)])
+    checks.that(victim.ask("rest") == "0", "threads that ask all the time")
+    victim.end("plug-ins")
+    # What is tried before does not crash; in the program it does.
+    victim = Victim(path, PLUGIN_DOES="register-crash")
+    outcome = whole.Outcome([MEMSIGHT, "attach", str(victim.pid), "-f", "-o",
+                             os.path.join(folder, "a.mst"), *BEFORE, *load])
+    checks.that(outcome.status == 1 and "a plug-in of --load crashes in it" in outcome.messages,
+                f"a crash: {outcome.status} {outcome.messages}")
+    checks.that(not changed_code(victim.pid), "it is as it was")
+    victim.work()
+    victim.end("a plug-in that crashes")
+
+
 def check_thrown(folder):
     """Exceptions that are on their way when the program is entered, and when it is left."""
     victim = Victim(THROWN)
@@ -287,6 +329,7 @@ def main():
         check_inside(folder, VICTIMS[-1])
         check_other_ways(folder, VICTIMS[-1])
         check_killed(folder, VICTIMS[-1])
+        check_plugins(folder, VICTIMS[-1])
         check_thrown(folder)
         check_denied(folder, VICTIMS[-1])
         check_usage()

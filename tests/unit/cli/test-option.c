@@ -331,7 +331,8 @@ static const struct {
 	{ COMMAND_QUERY, "app.mst one two", "too many: two" },
 	{ COMMAND_REPORT, "app.mst --freq 3",
 	  "unknown option --freq; it is one of memsight record" },
-	{ COMMAND_ATTACH, "--load x.so 1", "unknown option --load; it is one of memsight record" },
+	{ COMMAND_ATTACH, "--no-alloc 1",
+	  "unknown option --no-alloc; it is one of memsight record" },
 	{ COMMAND_REPORT, "app.mst --limit=-1", "not a number" },
 };
 
