@@ -105,11 +105,13 @@ struct plan_function {
 	uint64_t address; /* ELF address of what the jump replaces */
 	uint64_t name_id; /* as trace_text.id; of a probe or with a rule: the allocator */
 	uint8_t before[PLAN_HEAD_BYTES]; /* what lies there, n_before of them */
-	uint8_t filling[8]; /* and PLAN_JUMP_BYTES of them that end at address - filling_back */
+	uint8_t filling[PLAN_JUMP_BYTES]; /* and at address + long_at, where is_short */
+	uint8_t reserved;
+	int16_t long_at;
 	uint8_t n_before;
 	uint8_t n_moved; /* bytes of instructions that run elsewhere */
-	uint8_t is_short; /* 2 bytes jump back to the filling, which holds the long jump */
-	uint8_t filling_back;
+	uint8_t is_short; /* 2 bytes jump to the filling, which holds the long jump */
+	uint8_t reserved2;
 	uint8_t ends_in_call; /* what is moved: its callee returns to address + n_moved */
 	uint8_t n_code;
 	uint8_t n_fixes;

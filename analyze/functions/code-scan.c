@@ -14,6 +14,7 @@
 #define MAX_TABLES	 64u /* of one function */
 #define DATA_CHUNK_BYTES 65536u
 #define ENDBR_BYTES	 4u
+#define CODE_NEAR	 256u /* functions in which filling is looked for: more than is in reach */
 
 /* Bytes of one executable segment. */
 struct code {
@@ -484,15 +485,17 @@ static bool is_entered(const struct code_function *function, uint64_t at, unsign
 /* What is there now, for those who change it. */
 static void take_bytes(const struct head *head, uint64_t at)
 {
-	struct code_function *function = head->function;
 	uint64_t offset = at - head->code->start, left = head->code->n - offset;
-	uint64_t before = function->start - head->code->start;
 
-	memcpy(function->head, head->code->bytes + offset,
+	memcpy(head->function->head, head->code->bytes + offset,
 	       left < CODE_HEAD_BYTES ? left : CODE_HEAD_BYTES);
-	if (before >= CODE_JUMP_BYTES)
-		memcpy(function->filling, head->code->bytes + before - CODE_JUMP_BYTES,
-		       CODE_JUMP_BYTES);
+}
+
+/* Its begin is a loop's, or what it ends in looks at who has called it. */
+static bool is_barred(const struct code_function *function)
+{
+	return function->loops || (function->at && function->loops_behind) ||
+	       function->ends_in_open;
 }
 
 static void judge(const struct code *code, struct code_function *function, uint64_t next)
@@ -512,47 +515,109 @@ static void judge(const struct code *code, struct code_function *function, uint6
 	why = walk_head(&head, at, CODE_JUMP_BYTES, &n_moved, &does_nothing);
 	if (why == CODE_WHY_NOT && is_entered(function, at, CODE_JUMP_BYTES))
 		why = CODE_WHY_ENTERED;
-	bool is_loop = function->loops || (function->at && function->loops_behind);
-
-	if (is_loop || function->ends_in_open) {
-		function->way = CODE_WAY_NONE;
-		function->why = is_loop ? CODE_WHY_ENTERED : CODE_WHY_CALLER;
-		return;
-	}
+	if (is_barred(function))
+		why = function->ends_in_open ? CODE_WHY_CALLER : CODE_WHY_ENTERED;
 	function->why = (uint8_t)why;
+	function->way = CODE_WAY_NONE;
 	if (why == CODE_WHY_NOT) {
 		function->way = does_nothing ? CODE_WAY_NOPS : CODE_WAY_JUMP;
 		function->n_moved_bytes = (uint8_t)n_moved;
-		return;
 	}
-	function->way = CODE_WAY_NONE;
-	if (function->filling_bytes < CODE_JUMP_BYTES ||
+}
+
+/* What a jump of n bytes takes of the filling behind function i is not there for others. */
+static void take_behind(const struct sweep *sweep, size_t i, unsigned n)
+{
+	const struct code_function *function = &sweep->functions[i];
+	struct code_function *next = &sweep->functions[i + 1];
+	uint64_t taken = function->start + function->at + n;
+
+	if (i + 1 < sweep->n && next->start - taken < next->filling_bytes)
+		next->filling_bytes = (uint32_t)(next->start - taken);
+}
+
+/*
+ * Can the long jump lie before function i, out of what a short one covers and within its reach?
+ * That counts from behind it, by 8 bits.
+ */
+static bool take_filling(const struct sweep *sweep, const struct code *code, size_t i,
+			 struct code_function *function)
+{
+	struct code_function *before = &sweep->functions[i];
+	uint64_t at = function->start + function->at;
+	uint64_t taken = before->n_taken + CODE_JUMP_BYTES;
+	int64_t by = (int64_t)(before->start - taken - at);
+
+	if (taken > before->filling_bytes || by < INT8_MIN + (int)CODE_SHORT_BYTES ||
+	    by > INT8_MAX + (int)CODE_SHORT_BYTES ||
+	    (by > -(int)CODE_JUMP_BYTES && by < (int)CODE_JUMP_BYTES))
+		return false;
+	before->n_taken = (uint32_t)taken;
+	function->long_at = (int16_t)by;
+	memcpy(function->filling, code->bytes + (at + (uint64_t)by - code->start), CODE_JUMP_BYTES);
+	return true;
+}
+
+/* Its own one at best; else that of a function near by. */
+static bool find_filling(const struct sweep *sweep, const struct code *code, size_t i)
+{
+	struct code_function *function = &sweep->functions[i];
+	uint64_t start = function->start;
+	bool is_found = take_filling(sweep, code, i, function);
+
+	for (size_t k = i; !is_found && k-- > 0 && start - sweep->functions[k].start < CODE_NEAR;)
+		is_found = sweep->functions[k].start > code->start &&
+			   take_filling(sweep, code, k, function);
+	for (size_t k = i + 1;
+	     !is_found && k < sweep->n && sweep->functions[k].start - start < CODE_NEAR; k++)
+		is_found = sweep->functions[k].start < code->start + code->n &&
+			   take_filling(sweep, code, k, function);
+	return is_found;
+}
+
+/* A short jump, where a long one has no room. */
+static void judge_short(const struct sweep *sweep, const struct code *code, size_t i, uint64_t next)
+{
+	struct code_function *function = &sweep->functions[i];
+	struct head head = { .code = code, .function = function, .next = next };
+	uint64_t at = function->start + function->at;
+	bool does_nothing;
+	unsigned n_moved = 0;
+
+	if (i + 1 < sweep->n && sweep->functions[i + 1].start == next)
+		head.next -= sweep->functions[i + 1].n_taken;
+	if (is_barred(function) ||
 	    walk_head(&head, at, CODE_SHORT_BYTES, &n_moved, &does_nothing) != CODE_WHY_NOT ||
-	    is_entered(function, at, CODE_SHORT_BYTES))
+	    is_entered(function, at, CODE_SHORT_BYTES) || !find_filling(sweep, code, i))
 		return;
 	function->way = CODE_WAY_SHORT_JUMP;
 	function->why = CODE_WHY_NOT;
 	function->n_moved_bytes = (uint8_t)n_moved;
+	take_behind(sweep, i, CODE_SHORT_BYTES);
 }
 
+/* All long ones first: what they leave of the filling others may have. */
 static void judge_all(const struct sweep *sweep, const struct code *code)
 {
 	uint64_t end = code->start + code->n;
 
-	for (size_t i = 0; i < sweep->n; i++) {
-		struct code_function *function = &sweep->functions[i];
-		uint64_t next = i + 1 < sweep->n ? sweep->functions[i + 1].start : end;
+	for (unsigned is_short = 0; is_short < 2; is_short++) {
+		for (size_t i = 0; i < sweep->n; i++) {
+			struct code_function *function = &sweep->functions[i];
+			uint64_t next = i + 1 < sweep->n ? sweep->functions[i + 1].start : end;
 
-		if (function->start < code->start || function->start >= end)
-			continue;
-		if (function->end > end || function->end <= function->start)
-			function->end = end;
-		judge(code, function, next < end ? next : end);
-		/* What this jump takes of the filling behind it is not there for the next one. */
-		uint64_t taken = function->start + function->at + CODE_JUMP_BYTES;
-		if (function->way <= CODE_WAY_JUMP && i + 1 < sweep->n &&
-		    function[1].start - taken < function[1].filling_bytes)
-			function[1].filling_bytes = (uint32_t)(function[1].start - taken);
+			if (function->start < code->start || function->start >= end)
+				continue;
+			if (function->end > end || function->end <= function->start)
+				function->end = end;
+			next = next < end ? next : end;
+			if (!is_short)
+				judge(code, function, next);
+			else if (function->way == CODE_WAY_NONE)
+				judge_short(sweep, code, i, next);
+			if (!is_short && function->way != CODE_WAY_NONE)
+				take_behind(sweep, i, CODE_JUMP_BYTES);
+		}
 	}
 }
 

@@ -9,9 +9,9 @@
  * function are: direct jumps and calls of all code of the file; tables of jumps, and addresses that
  * code takes or that lie in data.
  *
- * Where 5 bytes are too many, 2 may do: a short jump to filling bytes before the function, which
- * hold the long one. A probe has no such place, but instructions before it may move as well. Intel
- * SDM volume 2: JMP, Jcc, ENDBR64, multi-byte NOP.
+ * Where 5 bytes are too many, 2 may do: a short jump to filling bytes before a function near by,
+ * which hold the long one. A probe has no such place, but instructions before it may move as well.
+ * Intel SDM volume 2: JMP, Jcc, ENDBR64, multi-byte NOP.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,7 +30,7 @@ enum code_way {
 
 enum code_why {
 	CODE_WHY_NOT,
-	CODE_WHY_SHORT, /* and no filling before it */
+	CODE_WHY_SHORT, /* and no filling near it */
 	CODE_WHY_ENTERED, /* something leads into the first instructions */
 	CODE_WHY_FIXED, /* an instruction that can run at no other place */
 	CODE_WHY_UNKNOWN, /* bytes that are no instruction */
@@ -51,7 +51,9 @@ struct code_function {
 	uint64_t end;
 	uint32_t entered; /* bit i: control comes to byte i in some other way */
 	uint32_t n_instructions;
-	uint32_t filling_bytes; /* before it, where nothing runs */
+	uint32_t filling_bytes; /* before it, where nothing runs ... */
+	uint32_t n_taken; /* ... of which so many, at the end, hold long jumps */
+	int16_t long_at; /* CODE_WAY_SHORT_JUMP: where that lies, from the short one on */
 	uint8_t way; /* enum code_way */
 	uint8_t why; /* enum code_why, with CODE_WAY_NONE */
 	uint8_t at; /* the jump would begin so many bytes behind start */
@@ -61,7 +63,7 @@ struct code_function {
 	bool loops_behind; /* or behind an endbr64 there */
 	bool ends_in_open; /* it jumps to dlopen */
 	uint8_t head[CODE_HEAD_BYTES]; /* its bytes from there on */
-	uint8_t filling[CODE_JUMP_BYTES]; /* what lies before start, with CODE_WAY_SHORT_JUMP */
+	uint8_t filling[CODE_JUMP_BYTES]; /* with CODE_WAY_SHORT_JUMP: what lies at long_at */
 };
 
 /*

@@ -24,7 +24,7 @@ static struct plan_function begin_function(const struct code_function *code)
 		.n_before = code->n_moved_bytes > jump_bytes ? code->n_moved_bytes
 							     : (uint8_t)jump_bytes,
 		.is_short = code->way == CODE_WAY_SHORT_JUMP,
-		.filling_back = code->at,
+		.long_at = code->long_at,
 	};
 
 	memcpy(function.before, code->head, sizeof(code->head));

@@ -69,7 +69,7 @@ static int fill_code(const struct slots *slots, const struct plan_function *plan
 static int make_jumps(const struct plan_function *plan, uint64_t entry, uint64_t at,
 		      struct slot *slot)
 {
-	uint64_t from = entry - (plan->is_short ? plan->filling_back + PLAN_JUMP_BYTES : 0u);
+	uint64_t from = entry + (plan->is_short ? (uint64_t)(int64_t)plan->long_at : 0u);
 	struct slot_jump *jump = slot->jumps;
 
 	if (plan->n_before < (plan->is_short ? PLAN_SHORT_BYTES : PLAN_JUMP_BYTES))

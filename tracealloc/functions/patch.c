@@ -163,8 +163,8 @@ static bool is_as_planned(const struct ta_place *place, const struct plan_functi
 	const uint8_t *at = (const uint8_t *)(place->bias + function->address);
 
 	return is_equal(at, function->before, function->n_before) &&
-	       (!function->is_short || is_equal(at - function->filling_back - PLAN_JUMP_BYTES,
-						function->filling, PLAN_JUMP_BYTES));
+	       (!function->is_short ||
+		is_equal(at + function->long_at, function->filling, PLAN_JUMP_BYTES));
 }
 
 static size_t trips_bytes(void)
@@ -242,7 +242,7 @@ static uint32_t make_jumps(const struct ta_place *place, uint32_t i, struct atta
 	uint8_t code[PLAN_JUMP_BYTES] = { 0xe9 };
 
 	if (function->is_short)
-		jump -= function->filling_back + PLAN_JUMP_BYTES;
+		jump += (uintptr_t)(intptr_t)function->long_at;
 	if (!functions[i].entry || !is_as_planned(place, function) ||
 	    !put_near(code + 1, jump + PLAN_JUMP_BYTES,
 		      (uintptr_t)place->area + functions[i].entry))

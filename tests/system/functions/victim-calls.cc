@@ -17,10 +17,11 @@
 
 #define FUNCTIONS(X)                                                                               \
 	X(leaf)                                                                                    \
-	X(recurse) X(throws) X(passes) X(catches) X(jumps) X(sets) X(tail) X(even) X(odd)          \
-		X(vectors) X(floats) X(long_double) X(pair) X(large) X(variadic) X(many) X(traced) \
-			X(thread) X(ends_thread) X(handler) X(raises) X(coroutine) X(yields)       \
-				X(forks) X(child) X(again) X(after) X(cleanup)
+	X(recurse)                                                                                 \
+	X(throws) X(passes) X(catches) X(jumps) X(sets) X(tail) X(even) X(odd) X(vectors)          \
+		X(floats) X(long_double) X(pair) X(large) X(variadic) X(many) X(traced) X(thread)  \
+			X(ends_thread) X(handler) X(raises) X(coroutine) X(yields) X(forks)        \
+				X(child) X(again) X(after) X(cleanup) X(near) X(nearer)
 
 #define NUMBER(name) n_##name,
 enum { FUNCTIONS(NUMBER) N };
@@ -289,6 +290,28 @@ F void f_again(void)
 	f_leaf(1);
 }
 
+/* Something leads to their third byte, and none of them has room before it. */
+extern "C" long f_near(long n);
+extern "C" long f_nearer(long n);
+#define FUNCTION(name, code)                                                                       \
+	".globl " name "\n.type " name ", @function\n" name ": " code                              \
+	"\nret\n.size " name ", . - " name "\n"
+#define UP "xor %eax, %eax\n1: inc %rax\ncmp %rdi, %rax\njl 1b"
+__asm__(".text\n" FUNCTION("alone", "mov $1, %eax"));
+__asm__(FUNCTION("f_near", UP) FUNCTION("f_nearer", UP));
+__asm__(".skip 16, 0x90\n" FUNCTION("last", "mov $1, %eax"));
+
+static void count_up(long n)
+{
+	long sum = 0;
+	for (long i = 1; i <= n; i++) {
+		CALLED(near);
+		CALLED(nearer);
+		sum += f_near(i) + f_nearer(n - i);
+	}
+	printf("up %ld\n", sum);
+}
+
 static void leave_by_exceptions(long n)
 {
 	long caught = 0;
@@ -392,6 +415,7 @@ int main(int argc, char **argv)
 	leave_by_exceptions(300);
 	leave_by_jumps(1000);
 	pass_arguments(3000);
+	count_up(100);
 	printf("traced %ld\n", f_traced());
 	run_threads();
 	take_signals(50);

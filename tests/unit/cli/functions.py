@@ -28,7 +28,7 @@ FUNCTIONS = {
     "one_byte_and_room": (1, JUMP, ""),
     "plain": (3, JUMP, ""),
     "behind_endbr": (3, JUMP, ""),
-    "loops_at_once": (5, "", ENTERED),
+    "loops_at_once": (5, SHORT, ""),  # with filling before another one
     "loops_behind_filling": (5, SHORT, ""),
     "loops_later": (5, JUMP, ""),
     "loops_as_a_whole": (3, "", ENTERED),
@@ -39,7 +39,7 @@ FUNCTIONS = {
     "by_table": (9, "", ENTERED),
     "calls_first": (2, JUMP, ""),
     "calls_too_early": (3, "", FIXED),
-    "system_call_first": (3, "", FIXED),
+    "system_call_first": (2, "", FIXED),
     "patchable": (7, NOPS, ""),
     "patchable_behind_endbr": (4, NOPS, ""),
     "solver::step(int)": (2, JUMP, ""),

@@ -16,7 +16,6 @@
 	begin one_byte /* no room behind it */
 	ret
 	end one_byte
-	int3
 	begin three_bytes
 	xor %eax, %eax
 	ret
@@ -119,7 +118,6 @@ case_1:	pop %rsi
 	ret
 	end calls_too_early
 	begin system_call_first
-	mov %rcx, %r10
 	syscall
 	ret
 	end system_call_first
