@@ -67,7 +67,10 @@ static int find_command(const char *name, enum command_id *ret_command)
 static int unknown_command(const char *name)
 {
 	struct parse_nearest nearest = { .word = name };
+	const char *foreign = option_foreign_hint(COMMAND_GLOBAL, name);
 
+	if (foreign)
+		return cmd_usage("unknown command '%s'; %s", name, foreign);
 	for (int i = COMMAND_GLOBAL + 1; i < COMMAND_COUNT; i++)
 		parse_nearest_offer(&nearest, option_command((enum command_id)i)->name);
 	if (nearest.name)

@@ -325,6 +325,9 @@ static int complain_unknown(struct option_set *options, const char *name, size_t
 	char hint[NAME_BYTES + 32];
 
 	snprintf(shown, sizeof(shown), "--%.*s", (int)n_bytes, name);
+	const char *foreign = option_foreign_hint(options->command, shown);
+	if (foreign)
+		return complain(options, "unknown option", shown, foreign);
 	struct parse_nearest nearest = { .word = shown + 2 };
 	for (int id = 0; id < OPTION_COUNT; id++) {
 		if (option_is_of((enum option_id)id, options->command))
@@ -429,7 +432,8 @@ static int parse_letters(struct words *words, const char *letters)
 		if (id < 0)
 			id = find_elsewhere(words, letters, 0);
 		if (id < 0)
-			return complain(words->options, "unknown option", shown, NULL);
+			return complain(words->options, "unknown option", shown,
+					option_foreign_hint(words->options->command, shown));
 
 		bool has_rest = takes_next_word((enum option_id)id) && letters[1] != '\0';
 		const char *text =

@@ -45,6 +45,15 @@ static const struct {
 #undef PRESET
 };
 
+static const struct {
+	enum command_id command;
+	const char *word, *hint;
+} foreign_rows[] = {
+#define FOREIGN(command, word, hint) { COMMAND_##command, word, hint },
+#include "schemas/foreign-words.def"
+#undef FOREIGN
+};
+
 #define ANY_NUMBER INT_MAX
 
 static const struct command_row command_rows[COMMAND_COUNT] = {
@@ -77,6 +86,17 @@ const char *option_preset_words(enum option_choice preset, enum command_id comma
 	for (size_t i = 0; i < sizeof(preset_rows) / sizeof(preset_rows[0]); i++) {
 		if (preset_rows[i].preset == preset && preset_rows[i].commands >> command & 1)
 			return preset_rows[i].words;
+	}
+	return NULL;
+}
+
+const char *option_foreign_hint(enum command_id command, const char *word)
+{
+	if (command == COMMAND_ATTACH || command == COMMAND_INSTRUMENT)
+		command = COMMAND_RECORD;
+	for (size_t i = 0; i < sizeof(foreign_rows) / sizeof(foreign_rows[0]); i++) {
+		if (foreign_rows[i].command == command && strcmp(foreign_rows[i].word, word) == 0)
+			return foreign_rows[i].hint;
 	}
 	return NULL;
 }

@@ -105,6 +105,12 @@ const struct command_row *option_command(enum command_id command);
 /* The options that a preset stands for, blanks between; NULL: the command has no such preset. */
 const char *option_preset_words(enum option_choice preset, enum command_id command);
 
+/*
+ * What a word of another tool is called here, as the end of a message; NULL: it is none. An option
+ * has its dashes; COMMAND_GLOBAL: a command.
+ */
+const char *option_foreign_hint(enum command_id command, const char *word);
+
 /* Whether the command has the option. */
 bool option_is_of(enum option_id id, enum command_id command);
 

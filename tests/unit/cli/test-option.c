@@ -334,6 +334,9 @@ static const struct {
 	{ COMMAND_ATTACH, "--no-alloc 1",
 	  "unknown option --no-alloc; it is one of memsight record" },
 	{ COMMAND_REPORT, "app.mst --limit=-1", "not a number" },
+	{ COMMAND_REPORT, "app.mst --json", "unknown option --json; --format=json does that" },
+	{ COMMAND_REPORT, "-i app.mst", "unknown option -i; the file is an argument" },
+	{ COMMAND_ATTACH, "-g 1", "call stacks are always taken" },
 };
 
 START_TEST(wrong_usage_is_refused_in_one_line_that_says_why)
@@ -342,6 +345,34 @@ START_TEST(wrong_usage_is_refused_in_one_line_that_says_why)
 	ck_assert_msg(strstr(options.message, wrong_lines[_i].says) != NULL, "'%s' says: %s",
 		      wrong_lines[_i].line, options.message);
 	ck_assert_ptr_null(strchr(options.message, '\n'));
+}
+END_TEST
+
+static const struct {
+	enum command_id command;
+	const char *word, *hint;
+} foreign[] = {
+#define FOREIGN(command, word, hint) { COMMAND_##command, word, hint },
+#include "schemas/foreign-words.def"
+#undef FOREIGN
+};
+
+START_TEST(a_word_of_another_tool_is_none_of_ours_and_says_what_is)
+{
+	char line[64];
+
+	for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
+		if (foreign[i].command == COMMAND_GLOBAL) {
+			for (int j = COMMAND_GLOBAL + 1; j < COMMAND_COUNT; j++)
+				ck_assert_str_ne(option_command((enum command_id)j)->name,
+						 foreign[i].word);
+			continue;
+		}
+		snprintf(line, sizeof(line), "%s x", foreign[i].word);
+		ck_assert_int_eq(parse(foreign[i].command, line), -EINVAL);
+		ck_assert_msg(strstr(options.message, foreign[i].hint) != NULL, "'%s' says: %s",
+			      line, options.message);
+	}
 }
 END_TEST
 
@@ -446,6 +477,7 @@ static void add_tests(TCase *tests)
 	tcase_add_loop_test(tests, wrong_words_are_refused_and_named, 0, COUNT(bad_words));
 	tcase_add_loop_test(tests, wrong_usage_is_refused_in_one_line_that_says_why, 0,
 			    COUNT(wrong_lines));
+	tcase_add_test(tests, a_word_of_another_tool_is_none_of_ours_and_says_what_is);
 	tcase_add_test(tests, a_file_key_is_not_abbreviated_and_no_action);
 	tcase_add_test(tests, global_options_stand_before_the_command);
 	tcase_add_test(tests, no_command_has_a_name_or_letter_twice);
