@@ -1,8 +1,5 @@
 #pragma once
-/*
- * Shared by record.c and fields.c: the bytes of a record of perf_event, in our byte order, walked
- * through.
- */
+/* Bytes of a record of perf_event, or of what perf writes beside them, walked through. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -10,10 +7,18 @@
 
 #include "perf/record.h"
 
-/* Walks over a record's fields. Behind the end every field reads as 0 and is_short stays set. */
+/* Of the other byte order numbers are turned round, where they lie or as they are read. */
+enum pmu_order {
+	PMU_ORDER_OURS,
+	PMU_ORDER_OTHER,
+	PMU_ORDER_TURNED, /* the bytes may be written, and are of our order behind the cursor */
+};
+
+/* Walks over fields. Behind the end every field reads as 0 and is_short stays set. */
 struct pmu_cursor {
 	const uint8_t *at;
 	const uint8_t *end;
+	enum pmu_order order;
 	bool is_short;
 };
 
@@ -42,6 +47,10 @@ static inline uint64_t pmu_cursor_u64(struct pmu_cursor *cursor)
 
 	if (bytes)
 		memcpy(&value, bytes, sizeof(value));
+	if (cursor->order != PMU_ORDER_OURS)
+		value = __builtin_bswap64(value);
+	if (cursor->order == PMU_ORDER_TURNED && bytes)
+		memcpy((void *)(uintptr_t)bytes, &value, sizeof(value));
 	return value;
 }
 
@@ -52,16 +61,24 @@ static inline uint32_t pmu_cursor_u32(struct pmu_cursor *cursor)
 
 	if (bytes)
 		memcpy(&value, bytes, sizeof(value));
+	if (cursor->order != PMU_ORDER_OURS)
+		value = __builtin_bswap32(value);
+	if (cursor->order == PMU_ORDER_TURNED && bytes)
+		memcpy((void *)(uintptr_t)bytes, &value, sizeof(value));
 	return value;
 }
 
-/* n 64-bit words; n comes out of the record, so n * 8 may overflow. */
+/* n 64-bit words where they lie; n comes out of the record, so n * 8 may overflow. */
 static inline const uint64_t *pmu_cursor_words(struct pmu_cursor *cursor, uint64_t n)
 {
+	struct pmu_cursor words = *cursor;
+
 	if (n > pmu_cursor_left(cursor) / sizeof(uint64_t)) {
 		cursor->is_short = true;
 		return NULL;
 	}
+	for (uint64_t i = 0; cursor->order == PMU_ORDER_TURNED && i < n; i++)
+		pmu_cursor_u64(&words);
 	return pmu_cursor_take(cursor, n * sizeof(uint64_t));
 }
 

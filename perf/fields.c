@@ -241,7 +241,9 @@ void pmu_fields_trailer(struct pmu_cursor *cursor, const struct pmu_format *form
 		cursor->is_short = true;
 		return;
 	}
-	trailer = (struct pmu_cursor){ .at = cursor->end - n_bytes, .end = cursor->end };
+	trailer = (struct pmu_cursor){ .at = cursor->end - n_bytes,
+				       .end = cursor->end,
+				       .order = cursor->order };
 	cursor->end -= n_bytes;
 	take_fields(&trailer, format, record, trailer_fields, ARRAY_LENGTH(trailer_fields));
 }

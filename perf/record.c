@@ -164,18 +164,15 @@ int pmu_record_length(const void *bytes, size_t n_bytes)
 	return header.size;
 }
 
-int pmu_record_parse(const struct pmu_format *format, const void *bytes, size_t n_bytes,
-		     struct pmu_record *ret_record)
+static int parse(const struct pmu_format *format, const void *bytes, int length,
+		 enum pmu_order order, struct pmu_record *ret_record)
 {
-	int length = pmu_record_length(bytes, n_bytes);
 	struct perf_event_header header;
-	struct pmu_cursor cursor;
+	struct pmu_cursor cursor = { .at = (const uint8_t *)bytes + sizeof(header),
+				     .end = (const uint8_t *)bytes + length,
+				     .order = order };
 
-	if (length <= 0)
-		return length;
 	memcpy(&header, bytes, sizeof(header));
-	cursor = (struct pmu_cursor){ .at = (const uint8_t *)bytes + sizeof(header),
-				      .end = (const uint8_t *)bytes + length };
 	memset(ret_record, 0, sizeof(*ret_record));
 	ret_record->type = header.type;
 	ret_record->misc = header.misc;
@@ -192,6 +189,22 @@ int pmu_record_parse(const struct pmu_format *format, const void *bytes, size_t 
 	}
 	ret_record->is_known = true;
 	return cursor.is_short ? -EILSEQ : length;
+}
+
+int pmu_record_parse(const struct pmu_format *format, const void *bytes, size_t n_bytes,
+		     struct pmu_record *ret_record)
+{
+	int length = pmu_record_length(bytes, n_bytes);
+
+	return length <= 0 ? length : parse(format, bytes, length, PMU_ORDER_OURS, ret_record);
+}
+
+int pmu_record_turn(const struct pmu_format *format, void *bytes, size_t n_bytes)
+{
+	int length = pmu_record_length(bytes, n_bytes);
+	struct pmu_record record;
+
+	return length <= 0 ? length : parse(format, bytes, length, PMU_ORDER_TURNED, &record);
 }
 
 bool pmu_record_sample_ip(const struct pmu_format *format, const void *bytes, size_t n_bytes,

@@ -166,6 +166,12 @@ int pmu_record_parse(const struct pmu_format *format, const void *bytes, size_t 
 		     struct pmu_record *ret_record);
 
 /*
+ * Put a record of the other byte order, whose head is in ours already, into ours. Numbers in what a
+ * source calls raw stay. Returns as pmu_record_parse().
+ */
+int pmu_record_turn(const struct pmu_format *format, void *bytes, size_t n_bytes);
+
+/*
  * The fast way for whoever only needs where and who of a SAMPLE: pid, tid and ip without looking at
  * the rest. Returns false when it is no sample, or sample_type carries not all of IP and TID.
  */

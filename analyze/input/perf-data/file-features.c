@@ -26,13 +26,13 @@ void perf_data_events_finish(struct perf_data_events *events)
 }
 
 /* Bit fields are counted from a byte's other end in the other order; the bytes themselves stay. */
-static uint64_t take_flags(struct perf_bytes *bytes)
+static uint64_t take_flags(struct pmu_cursor *bytes)
 {
-	const uint8_t *at = perf_bytes_take(bytes, sizeof(uint64_t));
+	const uint8_t *at = pmu_cursor_take(bytes, sizeof(uint64_t));
 	uint64_t flags = 0;
 
 	for (unsigned bit = 0; at && bit < 64; bit++) {
-		unsigned from = bytes->is_swapped ? 7 - bit % 8 : bit % 8;
+		unsigned from = bytes->order == PMU_ORDER_OURS ? bit % 8 : 7 - bit % 8;
 
 		flags |= (uint64_t)(at[bit / 8] >> from & 1) << bit;
 	}
@@ -61,35 +61,35 @@ static void read_flags(struct perf_data_event *event, uint64_t flags, uint64_t p
 }
 
 /* Fields behind the end of an older attr read as 0, which is what they meant then. */
-static void read_attr(struct perf_data_event *event, struct perf_bytes *attr)
+static void read_attr(struct perf_data_event *event, struct pmu_cursor *attr)
 {
-	struct perf_bytes *bytes = attr;
+	struct pmu_cursor *bytes = attr;
 
-	event->type = perf_bytes_u32(bytes);
-	perf_bytes_u32(bytes); /* size */
-	event->config = perf_bytes_u64(bytes);
-	uint64_t period = perf_bytes_u64(bytes);
-	event->format.sample_type = perf_bytes_u64(bytes);
-	event->format.read_format = perf_bytes_u64(bytes);
+	event->type = pmu_cursor_u32(bytes);
+	pmu_cursor_u32(bytes); /* size */
+	event->config = pmu_cursor_u64(bytes);
+	uint64_t period = pmu_cursor_u64(bytes);
+	event->format.sample_type = pmu_cursor_u64(bytes);
+	event->format.read_format = pmu_cursor_u64(bytes);
 	read_flags(event, take_flags(bytes), period);
-	perf_bytes_u32(bytes); /* wakeup */
-	perf_bytes_u32(bytes); /* bp_type */
-	event->config1 = perf_bytes_u64(bytes);
-	event->config2 = perf_bytes_u64(bytes);
-	event->format.branch_sample_type = perf_bytes_u64(bytes);
-	event->format.regs_user = perf_bytes_u64(bytes);
-	event->stack_bytes = perf_bytes_u32(bytes);
-	event->clock_id = (int32_t)perf_bytes_u32(bytes);
-	event->format.regs_intr = perf_bytes_u64(bytes);
+	pmu_cursor_u32(bytes); /* wakeup */
+	pmu_cursor_u32(bytes); /* bp_type */
+	event->config1 = pmu_cursor_u64(bytes);
+	event->config2 = pmu_cursor_u64(bytes);
+	event->format.branch_sample_type = pmu_cursor_u64(bytes);
+	event->format.regs_user = pmu_cursor_u64(bytes);
+	event->stack_bytes = pmu_cursor_u32(bytes);
+	event->clock_id = (int32_t)pmu_cursor_u32(bytes);
+	event->format.regs_intr = pmu_cursor_u64(bytes);
 }
 
-int perf_data_events_add(struct perf_data_events *events, struct perf_bytes attr)
+int perf_data_events_add(struct perf_data_events *events, struct pmu_cursor attr)
 {
-	struct perf_bytes head = attr;
+	struct pmu_cursor head = attr;
 	struct perf_data_event event = { 0 };
 
-	perf_bytes_u32(&head);
-	uint32_t size = perf_bytes_u32(&head);
+	pmu_cursor_u32(&head);
+	uint32_t size = pmu_cursor_u32(&head);
 	if (size == 0)
 		size = ATTR_LEAST_BYTES;
 	if (size < ATTR_LEAST_BYTES || size > (size_t)(attr.end - attr.at) ||
@@ -176,6 +176,33 @@ int perf_data_events_name(struct perf_data_events *events, size_t event, const c
 	return 0;
 }
 
+/* Where an id lies in a SAMPLE, from its start; 0: it has none. */
+static size_t sample_id_at(const struct pmu_format *format)
+{
+	uint64_t before = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR;
+
+	if (format->sample_type & PERF_SAMPLE_IDENTIFIER)
+		return sizeof(struct perf_event_header);
+	if (!(format->sample_type & PERF_SAMPLE_ID))
+		return 0;
+	return sizeof(struct perf_event_header) +
+	       sizeof(uint64_t) * (size_t)__builtin_popcountll(format->sample_type & before);
+}
+
+/* And in other records, from their end. */
+static size_t trailer_id_at(const struct pmu_format *format)
+{
+	uint64_t behind = PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU;
+
+	if (format->has_no_trailer)
+		return 0;
+	if (format->sample_type & PERF_SAMPLE_IDENTIFIER)
+		return sizeof(uint64_t);
+	if (!(format->sample_type & PERF_SAMPLE_ID))
+		return 0;
+	return sizeof(uint64_t) * (1 + (size_t)__builtin_popcountll(format->sample_type & behind));
+}
+
 /*
  * Where perf puts what it knew before it began to record, it leaves the id out: the first event's.
  */
@@ -191,7 +218,7 @@ bool perf_data_events_of(struct perf_data_events *events, const struct perf_even
 	*ret_event = 0;
 	if (events->n == 1)
 		return true;
-	size_t at = is_sample ? perf_data_sample_id_at(format) : perf_data_trailer_id_at(format);
+	size_t at = is_sample ? sample_id_at(format) : trailer_id_at(format);
 	if (at == 0)
 		return true;
 	if ((is_sample ? at + sizeof(id) : at) > head->size)
@@ -257,21 +284,21 @@ void perf_data_features_finish(struct perf_data_features *features)
 struct reading {
 	struct perf_data_features *features;
 	struct perf_data_events *events;
-	struct perf_bytes bytes;
+	struct pmu_cursor bytes;
 };
 
 /* A string with its length before it, padded with NULs. Not more than its bytes: *ret_n. */
-static const char *take_string(struct perf_bytes *bytes, size_t *ret_n)
+static const char *take_string(struct pmu_cursor *bytes, size_t *ret_n)
 {
-	uint32_t n = perf_bytes_u32(bytes);
-	const char *text = perf_bytes_take(bytes, n);
+	uint32_t n = pmu_cursor_u32(bytes);
+	const char *text = pmu_cursor_take(bytes, n);
 
 	*ret_n = text ? strnlen(text, n) : 0;
 	return text ? text : "";
 }
 
 /* Keep a string instead of what was there. */
-static int keep_string(struct perf_bytes *bytes, char **text)
+static int keep_string(struct pmu_cursor *bytes, char **text)
 {
 	size_t n;
 	const char *from = take_string(bytes, &n);
@@ -299,22 +326,22 @@ STRING_FEATURE(cpu_id, cpu_id)
 
 static int read_n_cpus(struct reading *reading)
 {
-	perf_bytes_u32(&reading->bytes); /* configured */
-	reading->features->info.n_cpus = perf_bytes_u32(&reading->bytes);
+	pmu_cursor_u32(&reading->bytes); /* configured */
+	reading->features->info.n_cpus = pmu_cursor_u32(&reading->bytes);
 	return 0;
 }
 
 static int read_memory(struct reading *reading)
 {
-	reading->features->info.memory_bytes = perf_bytes_u64(&reading->bytes) * 1024;
+	reading->features->info.memory_bytes = pmu_cursor_u64(&reading->bytes) * 1024;
 	return 0;
 }
 
 static int read_command(struct reading *reading)
 {
 	struct perf_data_info *info = &reading->features->info;
-	struct perf_bytes *bytes = &reading->bytes;
-	uint32_t n = perf_bytes_u32(bytes);
+	struct pmu_cursor *bytes = &reading->bytes;
+	uint32_t n = pmu_cursor_u32(bytes);
 	char *command = malloc((size_t)(bytes->end - bytes->at) + 1);
 	size_t n_command = 0;
 
@@ -339,31 +366,31 @@ static int read_command(struct reading *reading)
 /* struct perf_event_attr, ids and name of each event. */
 static int read_events(struct reading *reading)
 {
-	struct perf_bytes *bytes = &reading->bytes;
-	uint32_t n = perf_bytes_u32(bytes);
-	uint32_t attr_bytes = perf_bytes_u32(bytes);
+	struct pmu_cursor *bytes = &reading->bytes;
+	uint32_t n = pmu_cursor_u32(bytes);
+	uint32_t attr_bytes = pmu_cursor_u32(bytes);
 	int r = 0;
 
 	for (uint32_t i = 0; r == 0 && i < n && !bytes->is_short; i++) {
-		perf_bytes_take(bytes, attr_bytes);
-		uint32_t n_ids = perf_bytes_u32(bytes);
+		pmu_cursor_take(bytes, attr_bytes);
+		uint32_t n_ids = pmu_cursor_u32(bytes);
 		size_t n_name;
 		const char *name = take_string(bytes, &n_name);
 
-		perf_bytes_take(bytes, n_ids * sizeof(uint64_t));
+		pmu_cursor_take(bytes, n_ids * sizeof(uint64_t));
 		if (!bytes->is_short && i < reading->events->n)
 			r = perf_data_events_name(reading->events, i, name, n_name);
 	}
 	return r;
 }
 
-static void print_node(FILE *out, struct perf_bytes *bytes, bool is_first)
+static void print_node(FILE *out, struct pmu_cursor *bytes, bool is_first)
 {
-	uint32_t node = perf_bytes_u32(bytes);
-	uint64_t kib = perf_bytes_u64(bytes);
+	uint32_t node = pmu_cursor_u32(bytes);
+	uint64_t kib = pmu_cursor_u64(bytes);
 	size_t n_cpus;
 
-	perf_bytes_u64(bytes); /* free */
+	pmu_cursor_u64(bytes); /* free */
 	const char *cpus = take_string(bytes, &n_cpus);
 	if (!bytes->is_short)
 		fprintf(out, "%s%u: %llu MiB, cpus %.*s", is_first ? "" : "; ", node,
@@ -372,8 +399,8 @@ static void print_node(FILE *out, struct perf_bytes *bytes, bool is_first)
 
 static int read_numa(struct reading *reading)
 {
-	struct perf_bytes *bytes = &reading->bytes;
-	uint32_t n = perf_bytes_u32(bytes);
+	struct pmu_cursor *bytes = &reading->bytes;
+	uint32_t n = pmu_cursor_u32(bytes);
 	char *text = NULL;
 	size_t n_text = 0;
 	FILE *out = text_stream_open(&text, &n_text);
@@ -392,8 +419,8 @@ static int read_numa(struct reading *reading)
 static int read_pmus(struct reading *reading)
 {
 	struct perf_data_features *features = reading->features;
-	struct perf_bytes *bytes = &reading->bytes;
-	uint32_t n = perf_bytes_u32(bytes);
+	struct pmu_cursor *bytes = &reading->bytes;
+	uint32_t n = pmu_cursor_u32(bytes);
 
 	if (features->pmus || n > MAX_PMUS)
 		return 0;
@@ -403,7 +430,7 @@ static int read_pmus(struct reading *reading)
 	for (uint32_t i = 0; i < n && !bytes->is_short; i++) {
 		struct perf_data_pmu *pmu = &features->pmus[features->n_pmus];
 
-		pmu->type = perf_bytes_u32(bytes);
+		pmu->type = pmu_cursor_u32(bytes);
 		int r = keep_string(bytes, &pmu->name);
 		if (r < 0)
 			return r;
@@ -414,18 +441,18 @@ static int read_pmus(struct reading *reading)
 
 static int read_times(struct reading *reading)
 {
-	reading->features->info.first_sample_ns = perf_bytes_u64(&reading->bytes);
-	reading->features->info.last_sample_ns = perf_bytes_u64(&reading->bytes);
+	reading->features->info.first_sample_ns = pmu_cursor_u64(&reading->bytes);
+	reading->features->info.last_sample_ns = pmu_cursor_u64(&reading->bytes);
 	return 0;
 }
 
 static int read_clock(struct reading *reading)
 {
 	struct perf_data_info *info = &reading->features->info;
-	uint32_t version = perf_bytes_u32(&reading->bytes);
-	uint32_t clock_id = perf_bytes_u32(&reading->bytes);
-	uint64_t wall_ns = perf_bytes_u64(&reading->bytes);
-	uint64_t clock_ns = perf_bytes_u64(&reading->bytes);
+	uint32_t version = pmu_cursor_u32(&reading->bytes);
+	uint32_t clock_id = pmu_cursor_u32(&reading->bytes);
+	uint64_t wall_ns = pmu_cursor_u64(&reading->bytes);
+	uint64_t clock_ns = pmu_cursor_u64(&reading->bytes);
 
 	if (version != 1 || reading->bytes.is_short)
 		return 0;
@@ -437,10 +464,10 @@ static int read_clock(struct reading *reading)
 }
 
 int perf_data_features_build_id(struct perf_data_features *features, uint16_t misc,
-				struct perf_bytes bytes)
+				struct pmu_cursor bytes)
 {
-	perf_bytes_u32(&bytes); /* pid: -1, or of a guest */
-	const uint8_t *id = perf_bytes_take(&bytes, BUILD_ID_ROOM);
+	pmu_cursor_u32(&bytes); /* pid: -1, or of a guest */
+	const uint8_t *id = pmu_cursor_take(&bytes, BUILD_ID_ROOM);
 	size_t n_path = (size_t)(bytes.end - bytes.at);
 
 	if (bytes.is_short || features->n_builds >= MAX_BUILDS)
@@ -463,19 +490,16 @@ int perf_data_features_build_id(struct perf_data_features *features, uint16_t mi
 /* Records of type BUILD_ID one behind the other. */
 static int read_build_ids(struct reading *reading)
 {
-	struct perf_bytes *bytes = &reading->bytes;
+	struct pmu_cursor *bytes = &reading->bytes;
 	int r = 0;
 
 	while (r == 0 && (size_t)(bytes->end - bytes->at) > sizeof(struct perf_event_header)) {
-		struct perf_event_header head;
-
-		memcpy(&head, perf_bytes_take(bytes, sizeof(head)), sizeof(head));
-		if (bytes->is_swapped)
-			perf_data_swap_head(&head);
+		struct perf_event_header head =
+			perf_data_head(pmu_cursor_take(bytes, sizeof(head)), bytes->order);
 		if (head.size < sizeof(head))
 			break;
-		struct perf_bytes body = *bytes;
-		body.end = perf_bytes_take(bytes, head.size - sizeof(head));
+		struct pmu_cursor body = *bytes;
+		body.end = pmu_cursor_take(bytes, head.size - sizeof(head));
 		if (bytes->is_short)
 			break;
 		body.end = bytes->at;
@@ -499,7 +523,7 @@ static const struct {
 };
 
 int perf_data_features_add(struct perf_data_features *features, unsigned feature,
-			   struct perf_bytes bytes, struct perf_data_events *events)
+			   struct pmu_cursor bytes, struct perf_data_events *events)
 {
 	struct reading reading = { features, events, bytes };
 

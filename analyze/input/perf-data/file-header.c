@@ -23,7 +23,7 @@ struct section {
 
 /* Bytes of the file as a whole; -EBADMSG when they are not there. */
 static int look(struct perf_data *data, uint64_t offset, uint64_t n_bytes,
-		struct perf_bytes *ret_bytes)
+		struct pmu_cursor *ret_bytes)
 {
 	const uint8_t *bytes;
 
@@ -35,24 +35,24 @@ static int look(struct perf_data *data, uint64_t offset, uint64_t n_bytes,
 		return (int)n;
 	if ((size_t)n < n_bytes)
 		return -EBADMSG;
-	*ret_bytes = (struct perf_bytes){ bytes, bytes + n_bytes, data->is_swapped, false };
+	*ret_bytes = perf_data_cursor(bytes, n_bytes, data->is_swapped);
 	return 0;
 }
 
-static struct section take_section(struct perf_bytes *bytes)
+static struct section take_section(struct pmu_cursor *bytes)
 {
-	uint64_t offset = perf_bytes_u64(bytes);
+	uint64_t offset = pmu_cursor_u64(bytes);
 
-	return (struct section){ offset, perf_bytes_u64(bytes) };
+	return (struct section){ offset, pmu_cursor_u64(bytes) };
 }
 
 static int add_ids(struct perf_data *data, struct section ids, size_t event)
 {
-	struct perf_bytes bytes;
+	struct pmu_cursor bytes;
 	int r = look(data, ids.offset, ids.size, &bytes);
 
 	for (uint64_t i = 0; r == 0 && i < ids.size / sizeof(uint64_t); i++)
-		r = perf_data_events_add_id(&data->events, perf_bytes_u64(&bytes), event);
+		r = perf_data_events_add_id(&data->events, pmu_cursor_u64(&bytes), event);
 	return r;
 }
 
@@ -64,12 +64,12 @@ static int read_attrs(struct perf_data *data, struct section attrs, uint64_t ite
 	if (item_bytes < PERF_DATA_ATTR_BYTES + SECTION_BYTES || item_bytes > ATTR_MOST_BYTES)
 		return -EBADMSG;
 	for (uint64_t i = 0; r == 0 && i < attrs.size / item_bytes; i++) {
-		struct perf_bytes attr;
+		struct pmu_cursor attr;
 
 		r = look(data, attrs.offset + i * item_bytes, item_bytes, &attr);
 		if (r < 0)
 			break;
-		struct perf_bytes behind = attr;
+		struct pmu_cursor behind = attr;
 		attr.end -= SECTION_BYTES;
 		behind.at = attr.end;
 		struct section ids = take_section(&behind);
@@ -83,7 +83,7 @@ static int read_attrs(struct perf_data *data, struct section attrs, uint64_t ite
 /* A feature that is not there is none: perf may have been killed before it wrote them. */
 static int read_feature(struct perf_data *data, unsigned feature, uint64_t at)
 {
-	struct perf_bytes bytes = { 0 };
+	struct pmu_cursor bytes = { 0 };
 	int r = look(data, at, SECTION_BYTES, &bytes);
 
 	if (r == 0) {
@@ -97,18 +97,18 @@ static int read_feature(struct perf_data *data, unsigned feature, uint64_t at)
 }
 
 /* Bits of a word of the host that wrote it, which is of 64 bits. */
-static bool has_feature(const struct perf_bytes *bits, unsigned feature)
+static bool has_feature(const struct pmu_cursor *bits, unsigned feature)
 {
-	struct perf_bytes word = *bits;
+	struct pmu_cursor word = *bits;
 
 	word.at += feature / 64 * sizeof(uint64_t);
-	return perf_bytes_u64(&word) >> feature % 64 & 1;
+	return pmu_cursor_u64(&word) >> feature % 64 & 1;
 }
 
 static int read_features(struct perf_data *data, const uint8_t bits[], uint64_t at)
 {
-	const struct perf_bytes words = { bits, bits + FEATURE_WORDS * sizeof(uint64_t),
-					  data->is_swapped, false };
+	const struct pmu_cursor words =
+		perf_data_cursor(bits, FEATURE_WORDS * sizeof(uint64_t), data->is_swapped);
 	int r = 0;
 
 	for (unsigned feature = 0; r == 0 && feature < PERF_DATA_FEATURES; feature++) {
@@ -133,10 +133,10 @@ static int set_records(struct perf_data *data, struct section records)
 	return 0;
 }
 
-static int read_file_header(struct perf_data *data, struct perf_bytes header)
+static int read_file_header(struct perf_data *data, struct pmu_cursor header)
 {
 	uint8_t bits[FEATURE_WORDS * sizeof(uint64_t)];
-	uint64_t attr_bytes = perf_bytes_u64(&header);
+	uint64_t attr_bytes = pmu_cursor_u64(&header);
 	struct section attrs = take_section(&header);
 	struct section records = take_section(&header);
 
@@ -153,17 +153,18 @@ static int read_file_header(struct perf_data *data, struct perf_bytes header)
 int perf_data_read_header(struct perf_data *data)
 {
 	struct perf_data_info *info = &data->features.info;
-	struct perf_bytes header;
+	struct pmu_cursor header;
 	int r = look(data, 0, PIPE_HEADER_BYTES, &header);
 
 	if (r < 0)
 		return r;
-	const char *magic = perf_bytes_take(&header, sizeof(uint64_t));
+	const char *magic = pmu_cursor_take(&header, sizeof(uint64_t));
 	info->is_swapped = memcmp(magic, PERF_DATA_MAGIC_SWAPPED, 8) == 0;
 	if (!info->is_swapped && memcmp(magic, PERF_DATA_MAGIC, 8) != 0)
 		return -EBADMSG;
-	data->is_swapped = header.is_swapped = info->is_swapped;
-	uint64_t size = perf_bytes_u64(&header);
+	data->is_swapped = info->is_swapped;
+	header.order = info->is_swapped ? PMU_ORDER_OTHER : PMU_ORDER_OURS;
+	uint64_t size = pmu_cursor_u64(&header);
 	if (size == PIPE_HEADER_BYTES) {
 		info->is_pipe = true;
 		data->offset = PIPE_HEADER_BYTES;
@@ -173,6 +174,6 @@ int perf_data_read_header(struct perf_data *data)
 	if (size != FILE_HEADER_BYTES)
 		return -EBADMSG;
 	r = look(data, 0, FILE_HEADER_BYTES, &header);
-	perf_bytes_take(&header, PIPE_HEADER_BYTES);
+	pmu_cursor_take(&header, PIPE_HEADER_BYTES);
 	return r < 0 ? r : read_file_header(data, header);
 }

@@ -1,51 +1,31 @@
 #pragma once
 /* Shared by perf-data*.c. */
+#include <linux/perf_event.h>
 #include <string.h>
 
 #include "analyze/input/perf-data/file.h"
+#include "perf/cursor.h"
 #include "trace/window.h"
 
-/*
- * Bytes of the file's byte order, walked through. Behind the end all reads as 0, is_short stays
- * set.
- */
-struct perf_bytes {
-	const uint8_t *at;
-	const uint8_t *end;
-	bool is_swapped;
-	bool is_short;
-};
-
-static inline const void *perf_bytes_take(struct perf_bytes *bytes, uint64_t n_bytes)
+/* Bytes of a file, whose numbers may be of the other byte order. */
+static inline struct pmu_cursor perf_data_cursor(const void *bytes, size_t n_bytes, bool is_swapped)
 {
-	const void *at = bytes->at;
-
-	if (bytes->is_short || n_bytes > (uint64_t)(bytes->end - bytes->at)) {
-		bytes->is_short = true;
-		return NULL;
-	}
-	bytes->at += n_bytes;
-	return at;
+	return (struct pmu_cursor){ .at = bytes,
+				    .end = (const uint8_t *)bytes + n_bytes,
+				    .order = is_swapped ? PMU_ORDER_OTHER : PMU_ORDER_OURS };
 }
 
-static inline uint64_t perf_bytes_u64(struct perf_bytes *bytes)
+/* The head of a record, in our byte order. */
+static inline struct perf_event_header perf_data_head(const void *bytes, bool is_swapped)
 {
-	const void *at = perf_bytes_take(bytes, sizeof(uint64_t));
-	uint64_t value = 0;
+	struct perf_event_header head;
 
-	if (at)
-		memcpy(&value, at, sizeof(value));
-	return bytes->is_swapped ? __builtin_bswap64(value) : value;
-}
-
-static inline uint32_t perf_bytes_u32(struct perf_bytes *bytes)
-{
-	const void *at = perf_bytes_take(bytes, sizeof(uint32_t));
-	uint32_t value = 0;
-
-	if (at)
-		memcpy(&value, at, sizeof(value));
-	return bytes->is_swapped ? __builtin_bswap32(value) : value;
+	memcpy(&head, bytes, sizeof(head));
+	if (is_swapped)
+		head = (struct perf_event_header){ __builtin_bswap32(head.type),
+						   __builtin_bswap16(head.misc),
+						   __builtin_bswap16(head.size) };
+	return head;
 }
 
 /*
@@ -80,7 +60,7 @@ struct perf_data_events {
 void perf_data_events_finish(struct perf_data_events *events);
 
 /* Add an event from its perf_event_attr as it lies in the file. 0, -EBADMSG or -ENOMEM. */
-int perf_data_events_add(struct perf_data_events *events, struct perf_bytes attr);
+int perf_data_events_add(struct perf_data_events *events, struct pmu_cursor attr);
 
 /* The id is one of an event's. Unlimited numbers are refused: -EBADMSG. */
 int perf_data_events_add_id(struct perf_data_events *events, uint64_t id, size_t event);
@@ -96,27 +76,8 @@ int perf_data_events_name(struct perf_data_events *events, size_t event, const c
  * The event of a record; head is its own in our byte order, the rest of it may be swapped. Returns
  * false when the file has none for it.
  */
-struct perf_event_header;
 bool perf_data_events_of(struct perf_data_events *events, const struct perf_event_header *head,
 			 const void *record, bool is_swapped, uint32_t *ret_event);
-
-/* ---- file-byte-order.c ---- */
-
-/*
- * Put the head (type, misc, size) of a record into our byte order, or the body of one whose head
- * is. false: its fields do not fit into it.
- */
-void perf_data_swap_head(void *record);
-bool perf_data_swap_body(const struct pmu_format *format, void *record, size_t n_bytes);
-
-/*
- * Where an id lies in a SAMPLE, from its start, and in other records, from their end; the same in
- * both orders. 0: it has none.
- */
-size_t perf_data_sample_id_at(const struct pmu_format *format);
-size_t perf_data_trailer_id_at(const struct pmu_format *format);
-
-/* ---- file-features.c ---- */
 
 struct perf_data_pmu {
 	uint32_t type;
@@ -144,11 +105,11 @@ void perf_data_features_finish(struct perf_data_features *features);
 
 /* A feature's contents; what is damaged or unknown is left out. 0 or -ENOMEM. */
 int perf_data_features_add(struct perf_data_features *features, unsigned feature,
-			   struct perf_bytes bytes, struct perf_data_events *events);
+			   struct pmu_cursor bytes, struct perf_data_events *events);
 
 /* The body of a record of type BUILD_ID, behind its head. 0 or -ENOMEM. */
 int perf_data_features_build_id(struct perf_data_features *features, uint16_t misc,
-				struct perf_bytes bytes);
+				struct pmu_cursor bytes);
 
 /* ---- file.c ---- */
 

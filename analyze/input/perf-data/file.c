@@ -264,7 +264,7 @@ static const uint8_t *settle(struct perf_data *data, const struct perf_event_hea
 	memcpy(data->copy, record, head->size);
 	if (data->is_swapped) {
 		memcpy(data->copy, head, sizeof(*head));
-		if (!perf_data_swap_body(format, data->copy, head->size))
+		if (pmu_record_turn(format, data->copy, head->size) < 0)
 			return NULL;
 	}
 	return data->copy;
@@ -306,16 +306,6 @@ static int take_any(struct perf_data *data, const struct perf_event_header *head
 	return take_record(data, head, record, ret_item);
 }
 
-static struct perf_event_header read_head(const struct perf_data *data, const uint8_t *bytes)
-{
-	struct perf_event_header head;
-
-	memcpy(&head, bytes, sizeof(head));
-	if (data->is_swapped)
-		perf_data_swap_head(&head);
-	return head;
-}
-
 /* No telling where the next one begins. */
 static int give_up(struct perf_data *data)
 {
@@ -337,7 +327,7 @@ static int next_of_file(struct perf_data *data, struct perf_data_item *ret_item)
 		return (int)n;
 	if ((size_t)n < sizeof(struct perf_event_header))
 		return give_up(data);
-	struct perf_event_header head = read_head(data, bytes);
+	struct perf_event_header head = perf_data_head(bytes, data->is_swapped);
 	if (head.size < sizeof(head) || head.size > (size_t)n)
 		return give_up(data);
 	data->offset += head.size;
@@ -353,7 +343,7 @@ static int next_of_unzip(struct perf_data *data, struct perf_data_item *ret_item
 	int r = perf_data_unzip_look(data->unzip, sizeof(head), &bytes, &n);
 
 	if (r == 0 && n >= sizeof(head)) {
-		head = read_head(data, bytes);
+		head = perf_data_head(bytes, data->is_swapped);
 		r = head.size < sizeof(head)
 			    ? -EBADMSG
 			    : perf_data_unzip_look(data->unzip, head.size, &bytes, &n);
@@ -441,35 +431,27 @@ enum {
 
 #define EVENT_UPDATE_NAME 2u
 
-/* A record's body in the file's byte order. */
-static struct perf_bytes body_of(const struct perf_data *data, const uint8_t *record,
-				 size_t n_bytes)
+static int take_attr(struct perf_data *data, struct pmu_cursor body)
 {
-	return (struct perf_bytes){ record + sizeof(struct perf_event_header), record + n_bytes,
-				    data->is_swapped, false };
-}
+	struct pmu_cursor ids = body;
 
-static int take_attr(struct perf_data *data, struct perf_bytes body)
-{
-	struct perf_bytes ids = body;
-
-	perf_bytes_u32(&ids);
-	uint32_t size = perf_bytes_u32(&ids);
+	pmu_cursor_u32(&ids);
+	uint32_t size = pmu_cursor_u32(&ids);
 	int r = perf_data_events_add(&data->events, body);
 
 	if (r < 0)
 		return r;
 	ids.at = body.at + (size ? size : PERF_DATA_ATTR_BYTES);
 	while (r == 0 && (size_t)(ids.end - ids.at) >= sizeof(uint64_t))
-		r = perf_data_events_add_id(&data->events, perf_bytes_u64(&ids),
+		r = perf_data_events_add_id(&data->events, pmu_cursor_u64(&ids),
 					    data->events.n - 1);
 	return r;
 }
 
-static int take_update(struct perf_data *data, struct perf_bytes body)
+static int take_update(struct perf_data *data, struct pmu_cursor body)
 {
-	uint64_t what = perf_bytes_u64(&body);
-	uint64_t id = perf_bytes_u64(&body);
+	uint64_t what = pmu_cursor_u64(&body);
+	uint64_t id = pmu_cursor_u64(&body);
 	uint32_t event;
 
 	if (body.is_short || what != EVENT_UPDATE_NAME ||
@@ -479,41 +461,41 @@ static int take_update(struct perf_data *data, struct perf_bytes body)
 				     (size_t)(body.end - body.at));
 }
 
-static int take_feature(struct perf_data *data, struct perf_bytes body)
+static int take_feature(struct perf_data *data, struct pmu_cursor body)
 {
-	uint64_t feature = perf_bytes_u64(&body);
+	uint64_t feature = pmu_cursor_u64(&body);
 
 	if (body.is_short || feature >= PERF_DATA_FEATURES)
 		return 0;
 	return perf_data_features_add(&data->features, (unsigned)feature, body, &data->events);
 }
 
-static int take_time_conversion(struct perf_data *data, struct perf_bytes body)
+static int take_time_conversion(struct perf_data *data, struct pmu_cursor body)
 {
 	struct perf_data_info *info = &data->features.info;
 
-	info->time_shift = perf_bytes_u64(&body);
-	info->time_mult = perf_bytes_u64(&body);
-	info->time_zero = perf_bytes_u64(&body);
+	info->time_shift = pmu_cursor_u64(&body);
+	info->time_mult = pmu_cursor_u64(&body);
+	info->time_zero = pmu_cursor_u64(&body);
 	info->has_time_conversion = !body.is_short && info->time_mult && info->time_shift < 64;
 	return 0;
 }
 
-static int take_aux_info(struct perf_data *data, struct perf_bytes body)
+static int take_aux_info(struct perf_data *data, struct pmu_cursor body)
 {
-	data->features.info.aux_type = perf_bytes_u32(&body);
+	data->features.info.aux_type = pmu_cursor_u32(&body);
 	return 0;
 }
 
-static int take_compressed(struct perf_data *data, struct perf_bytes body)
+static int take_compressed(struct perf_data *data, struct pmu_cursor body)
 {
 	data->is_unzipping = true;
 	return perf_data_unzip_push(data->unzip, body.at, (size_t)(body.end - body.at));
 }
 
-static int take_compressed2(struct perf_data *data, struct perf_bytes body)
+static int take_compressed2(struct perf_data *data, struct pmu_cursor body)
 {
-	uint64_t n = perf_bytes_u64(&body);
+	uint64_t n = pmu_cursor_u64(&body);
 
 	if (n > (uint64_t)(body.end - body.at))
 		return -EBADMSG;
@@ -523,7 +505,7 @@ static int take_compressed2(struct perf_data *data, struct perf_bytes body)
 
 static const struct {
 	uint32_t type;
-	int (*take)(struct perf_data *data, struct perf_bytes body);
+	int (*take)(struct perf_data *data, struct pmu_cursor body);
 } takers[] = {
 	{ TYPE_HEADER_ATTR, take_attr },	{ TYPE_EVENT_UPDATE, take_update },
 	{ TYPE_HEADER_FEATURE, take_feature },	{ TYPE_TIME_CONV, take_time_conversion },
@@ -532,25 +514,25 @@ static const struct {
 };
 
 /* What has bytes behind it that its size does not count. */
-static void take_aux(struct perf_data *data, struct perf_bytes body)
+static void take_aux(struct perf_data *data, struct pmu_cursor body)
 {
-	uint64_t size = perf_bytes_u64(&body);
+	uint64_t size = pmu_cursor_u64(&body);
 
 	data->aux = (struct perf_data_item){ .kind = PERF_DATA_AUX };
-	data->aux.offset = perf_bytes_u64(&body);
-	perf_bytes_u64(&body); /* reference */
-	perf_bytes_u32(&body); /* idx */
-	data->aux.tid = perf_bytes_u32(&body);
-	data->aux.cpu = perf_bytes_u32(&body);
+	data->aux.offset = pmu_cursor_u64(&body);
+	pmu_cursor_u64(&body); /* reference */
+	pmu_cursor_u32(&body); /* idx */
+	data->aux.tid = pmu_cursor_u32(&body);
+	data->aux.cpu = pmu_cursor_u32(&body);
 	if (body.is_short)
 		data->damage.n_damaged_records++;
 	else
 		data->aux_left = size;
 }
 
-static void skip_tracing_data(struct perf_data *data, struct perf_bytes body)
+static void skip_tracing_data(struct perf_data *data, struct pmu_cursor body)
 {
-	uint64_t n = ((uint64_t)perf_bytes_u32(&body) + 7) / 8 * 8;
+	uint64_t n = ((uint64_t)pmu_cursor_u32(&body) + 7) / 8 * 8;
 	uint64_t left = data->end - data->offset;
 
 	data->offset += n < left ? n : left;
@@ -559,7 +541,8 @@ static void skip_tracing_data(struct perf_data *data, struct perf_bytes body)
 int perf_data_take_own(struct perf_data *data, const struct perf_event_header *head,
 		       const uint8_t *record, struct perf_data_item *ret_item)
 {
-	struct perf_bytes body = body_of(data, record, head->size);
+	struct pmu_cursor body = perf_data_cursor(record + sizeof(*head),
+						  head->size - sizeof(*head), data->is_swapped);
 	int r = 0;
 
 	if (head->type == TYPE_FINISHED_ROUND) {
