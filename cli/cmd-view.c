@@ -301,8 +301,7 @@ static int analyze_both(const struct option_set *options, const char *database)
 
 	if (r != 0)
 		return cmd_fail("cannot start memsight analyze: %s", strerror(r));
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		continue;
+	TEMP_FAILURE_RETRY(waitpid(pid, &status, 0));
 	return status == 0 ? CMD_DONE : CMD_FAILED; /* it has said why */
 }
 

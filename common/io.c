@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "common/array.h"
@@ -96,6 +98,21 @@ int io_read_proc(pid_t pid, const char *name, size_t max_bytes, char **ret_text,
 	return io_read_file(path, max_bytes, ret_text, ret_bytes);
 }
 
+pid_t io_next_number(DIR *folder)
+{
+	const struct dirent *entry = folder ? readdir(folder) : NULL;
+
+	while (entry && atoi(entry->d_name) <= 0)
+		entry = readdir(folder);
+	return entry ? atoi(entry->d_name) : 0;
+}
+
+void io_close_folder(DIR **folder)
+{
+	if (*folder)
+		closedir(*folder);
+}
+
 int io_open_unnamed(const char *folder)
 {
 	auto_free char *path = NULL;
@@ -152,4 +169,45 @@ int io_copy_range(int from_fd, uint64_t from, int to_fd, uint64_t to, uint64_t n
 		n_bytes -= (uint64_t)n;
 	}
 	return 0;
+}
+
+/* Room for the descriptors beside a message. */
+union control {
+	struct cmsghdr head;
+	char bytes[CMSG_SPACE(2 * sizeof(int))];
+};
+
+int io_send(int fd, const struct io_message *message, int flags)
+{
+	struct iovec part = { .iov_base = (void *)(uintptr_t)message->bytes,
+			      .iov_len = message->n_bytes };
+	struct msghdr whole = { .msg_iov = &part, .msg_iovlen = 1 };
+	union control control = { .head = { .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS } };
+	size_t n_bytes = message->n_fds * sizeof(message->fds[0]);
+
+	if (n_bytes) {
+		control.head.cmsg_len = CMSG_LEN(n_bytes);
+		memcpy(CMSG_DATA(&control.head), message->fds, n_bytes);
+		whole.msg_control = &control;
+		whole.msg_controllen = CMSG_SPACE(n_bytes);
+	}
+	return TEMP_FAILURE_RETRY(sendmsg(fd, &whole, flags | MSG_NOSIGNAL)) < 0 ? -errno : 0;
+}
+
+ssize_t io_receive(int fd, void *bytes, size_t n_bytes, int flags, int *ret_fd)
+{
+	struct iovec part = { .iov_base = bytes, .iov_len = n_bytes };
+	union control control = { .head = { .cmsg_len = 0 } };
+	struct msghdr whole = { .msg_iov = &part,
+				.msg_iovlen = 1,
+				.msg_control = ret_fd ? &control : NULL,
+				.msg_controllen = ret_fd ? CMSG_SPACE(sizeof(*ret_fd)) : 0 };
+	ssize_t n = TEMP_FAILURE_RETRY(recvmsg(fd, &whole, flags | MSG_CMSG_CLOEXEC));
+
+	if (ret_fd)
+		*ret_fd = -1;
+	if (n >= 0 && ret_fd && whole.msg_controllen >= CMSG_LEN(sizeof(*ret_fd)) &&
+	    control.head.cmsg_level == SOL_SOCKET && control.head.cmsg_type == SCM_RIGHTS)
+		memcpy(ret_fd, CMSG_DATA(&control.head), sizeof(*ret_fd));
+	return n < 0 ? -errno : n;
 }

@@ -1,4 +1,5 @@
 #pragma once
+#include <dirent.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -26,6 +27,15 @@ int io_read_file(const char *path, size_t max_bytes, char **ret_text, size_t *re
 int io_read_proc(pid_t pid, const char *name, size_t max_bytes, char **ret_text, size_t *ret_bytes);
 
 /*
+ * The next name of a folder that is a number above 0, as processes in /proc and threads in their
+ * task are; 0: there is none. folder may be NULL.
+ */
+pid_t io_next_number(DIR *folder);
+
+void io_close_folder(DIR **folder);
+#define auto_folder __attribute__((cleanup(io_close_folder))) /* NULL: none */
+
+/*
  * A file without a name in a folder, to read and write; where the file system knows none, one that
  * loses its name at once. Returns the descriptor or a negative errno.
  */
@@ -37,3 +47,24 @@ int io_open_unnamed(const char *folder);
  * many).
  */
 int io_copy_range(int from_fd, uint64_t from, int to_fd, uint64_t to, uint64_t n_bytes);
+
+/* What goes through a socket at once, and descriptors that go with it. */
+struct io_message {
+	const void *bytes;
+	size_t n_bytes;
+	int fds[2];
+	size_t n_fds;
+};
+
+/*
+ * Send a message to a socket, with the flags of sendmsg(2), but never with a SIGPIPE. Returns 0 or
+ * a negative errno.
+ */
+int io_send(int fd, const struct io_message *message, int flags);
+
+/*
+ * Receive up to n_bytes from a socket, going on after EINTR, with the flags of recvmsg(2). *ret_fd
+ * (NULL: none is expected) is the descriptor that came with them, close-on-exec, or -1. Returns the
+ * number received, 0 at the end, or a negative errno.
+ */
+ssize_t io_receive(int fd, void *bytes, size_t n_bytes, int flags, int *ret_fd);

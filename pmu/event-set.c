@@ -1,6 +1,5 @@
 #include "pmu/event-set.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 
 #include "common/array.h"
 #include "common/cleanup.h"
+#include "common/io.h"
 #include "pmu/cpus.h"
 
 static void explain(const struct pmu_event_set *set, enum pmu_step step, int error,
@@ -122,14 +122,11 @@ static bool has_task(const struct task_list *list, pid_t tid)
 static int look_for_new(const char *path, struct task_list *list,
 			const struct pmu_each_thread *each)
 {
-	DIR *folder = opendir(path);
-	const struct dirent *entry;
+	auto_folder DIR *folder = opendir(path);
 	int n_new = 0, r = folder ? 0 : -errno;
 
-	while (r >= 0 && folder && (entry = readdir(folder))) {
-		pid_t tid = atoi(entry->d_name);
-
-		if (tid <= 0 || has_task(list, tid))
+	for (pid_t tid; r >= 0 && (tid = io_next_number(folder));) {
+		if (has_task(list, tid))
 			continue;
 		r = grow_array_of(&list->tids, list->n, 1, sizeof(*list->tids));
 		if (r < 0)
@@ -138,8 +135,6 @@ static int look_for_new(const char *path, struct task_list *list,
 		n_new++;
 		r = each->add(each->user, tid);
 	}
-	if (folder)
-		closedir(folder);
 	return r < 0 ? r : n_new;
 }
 

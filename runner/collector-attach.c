@@ -19,7 +19,7 @@ int collector_watch_attachers(struct collector *collector)
 		};
 
 		if (epoll_ctl(collector->epoll_fd, EPOLL_CTL_ADD,
-			      collector->attached[i].attacher.fd, &event) < 0)
+			      collector->attached[i].attacher.process.fd, &event) < 0)
 			return -errno;
 	}
 	return 0;
@@ -53,9 +53,9 @@ void collector_hear_attacher(struct collector *collector, size_t i)
 	if (err == 0)
 		cleanup_close(&outcome.blocks_fd);
 	if (err < 0) {
-		int status = attacher_status(&attached->attacher);
+		int status = side_process_status(&attached->attacher.process);
 
-		epoll_ctl(collector->epoll_fd, EPOLL_CTL_DEL, attached->attacher.fd, NULL);
+		epoll_ctl(collector->epoll_fd, EPOLL_CTL_DEL, attached->attacher.process.fd, NULL);
 		collector_warn(collector,
 			       "the process of memsight that would leave process %d was ended "
 			       "(%s %d): `memsight detach %d' does that",

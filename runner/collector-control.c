@@ -429,35 +429,14 @@ static void end_window(struct collector *collector)
 
 /* ---- Requests ---- */
 
-static void reply(int fd, struct control_reply *answer)
+/* handed_fd goes with it unless it is -1. */
+static void reply(int fd, struct control_reply *answer, int handed_fd)
 {
 	answer->magic = CONTROL_MAGIC;
 	answer->version = CONTROL_VERSION;
 	/* Who does not wait for it any more does without. */
-	send(fd, answer, sizeof(*answer), MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
-/* Likewise, with a descriptor. */
-static void reply_with(int fd, struct control_reply *answer, int handed_fd)
-{
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control = { 0 };
-	struct iovec iov = { .iov_base = answer, .iov_len = sizeof(*answer) };
-	struct msghdr message = { .msg_iov = &iov,
-				  .msg_iovlen = 1,
-				  .msg_control = control.bytes,
-				  .msg_controllen = sizeof(control.bytes) };
-	struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-
-	answer->magic = CONTROL_MAGIC;
-	answer->version = CONTROL_VERSION;
-	head->cmsg_level = SOL_SOCKET;
-	head->cmsg_type = SCM_RIGHTS;
-	head->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(head), &handed_fd, sizeof(handed_fd));
-	sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+	io_send(fd, &(struct io_message){ answer, sizeof(*answer), { handed_fd }, handed_fd >= 0 },
+		MSG_DONTWAIT);
 }
 
 static void fill_status(struct collector *collector, const struct control_request *request,
@@ -489,7 +468,7 @@ static void answer_snapshot(struct collector *collector, const struct snapshot *
 {
 	if (answer->error < 0)
 		fill_status(collector, &(struct control_request){ 0 }, answer);
-	reply(snapshot->answer_fd, answer);
+	reply(snapshot->answer_fd, answer, -1);
 }
 
 static void ask_snapshot(struct collector *collector, const struct control_request *request, int fd)
@@ -609,10 +588,10 @@ int collector_take_request(struct collector *collector, int fd)
 		obey(collector, &request, &answer);
 	if (answer.error != -EPERM)
 		fill_status(collector, &request, &answer);
-	if (answer.error == 0 && request.verb == CONTROL_TOTALS)
-		reply_with(fd, &answer, live_totals_fd(collector->totals));
-	else
-		reply(fd, &answer);
+	reply(fd, &answer,
+	      answer.error == 0 && request.verb == CONTROL_TOTALS
+		      ? live_totals_fd(collector->totals)
+		      : -1);
 	return 0;
 }
 

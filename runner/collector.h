@@ -175,7 +175,7 @@ struct collector {
 	struct pmu_counters counters;
 	struct watches watches;
 	struct pulse pulse;
-	const struct helper *helper; /* for static programs */
+	const struct side_process *helper; /* for static programs */
 	struct collector_control control;
 	struct live_totals *totals; /* NULL: nobody asks */
 	struct collector_triggers triggers;

@@ -14,6 +14,7 @@
 
 #include "common/atomic-file.h"
 #include "common/cleanup.h"
+#include "common/io.h"
 
 /* ---- Names by a pattern ---- */
 
@@ -182,12 +183,6 @@ static int open_partial(struct output *output)
 	return -EEXIST;
 }
 
-static void close_folder(DIR **folder)
-{
-	if (*folder)
-		closedir(*folder);
-}
-
 /*
  * With %p in the pattern every recording has another name: look for what killed ones of the same
  * program left, up to the place where the pid stands.
@@ -206,7 +201,7 @@ static void find_left_behind(const struct output_names *names, struct output *ou
 	slash = strrchr(prefix, '/');
 	if (slash)
 		*slash = '\0';
-	__attribute__((cleanup(close_folder))) DIR *folder = opendir(slash ? prefix : ".");
+	auto_folder DIR *folder = opendir(slash ? prefix : ".");
 	const char *name = slash ? slash + 1 : prefix;
 	struct dirent *entry;
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/io.h"
 #include "schemas/control.h"
 #include "schemas/ring.h"
 
@@ -23,12 +24,6 @@
 #define PREFIX "memsight-"
 /* A folder without a lock file is either being made right now, or was left half made. */
 #define HALF_MADE_SECONDS 60
-
-static void close_folder(DIR **folder)
-{
-	if (*folder)
-		closedir(*folder);
-}
 
 /* Gone: its lock can be taken. In a folder in use it has been locked since it had this name. */
 static bool collector_is_gone(int dir_fd)
@@ -69,7 +64,7 @@ static bool sweep_one(int base_fd, const char *name)
 
 int recording_sweep(const char *base)
 {
-	__attribute__((cleanup(close_folder))) DIR *folder = opendir(base);
+	auto_folder DIR *folder = opendir(base);
 	struct dirent *entry;
 	int n_removed = 0;
 
@@ -288,32 +283,22 @@ static int peer_of(int fd, struct ucred *ret_peer)
 
 int recording_receive_lent(int fd, int *ret_lent, struct ucred *ret_peer)
 {
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr head;
-	} control = { 0 };
 	struct recording_lent word = { 0 };
-	struct iovec iov = { .iov_base = &word, .iov_len = sizeof(word) };
-	struct msghdr message = { .msg_iov = &iov,
-				  .msg_iovlen = 1,
-				  .msg_control = &control,
-				  .msg_controllen = sizeof(control) };
 	ssize_t n = recv(fd, &word, sizeof(word), MSG_DONTWAIT | MSG_PEEK);
-	int err;
+	int err, lent;
 
 	if (n <= 0)
 		return n < 0 ? -errno : -EPIPE;
 	if (n != sizeof(word) || word.magic != RECORDING_LENT_MAGIC)
 		return -ENOMSG;
-	if (recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) < 0)
-		return -errno;
-	if (message.msg_controllen < CMSG_LEN(sizeof(int)) ||
-	    control.head.cmsg_level != SOL_SOCKET || control.head.cmsg_type != SCM_RIGHTS)
-		return -EPROTO;
-	memcpy(ret_lent, CMSG_DATA(&control.head), sizeof(*ret_lent));
+	n = io_receive(fd, &word, sizeof(word), MSG_DONTWAIT, &lent);
+	if (n < 0 || lent < 0)
+		return n < 0 ? (int)n : -EPROTO;
 	err = word.version == RING_VERSION ? peer_of(fd, ret_peer) : -EPROTO;
 	if (err < 0)
-		close(*ret_lent);
+		close(lent);
+	else
+		*ret_lent = lent;
 	return err;
 }
 
@@ -355,23 +340,10 @@ bool recording_is_closed(int fd)
 
 int recording_answer(int fd, const struct recording_welcome *welcome, int pool_fd, int plan_fd)
 {
-	const int fds[] = { pool_fd, plan_fd };
-	size_t n_bytes = welcome->plan_bytes ? sizeof(fds) : sizeof(fds[0]);
-	union {
-		char bytes[CMSG_SPACE(sizeof(fds))];
-		struct cmsghdr align;
-	} control = { 0 };
-	struct iovec iov = { .iov_base = (void *)welcome, .iov_len = sizeof(*welcome) };
-	struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
+	const struct io_message message = { welcome,
+					    sizeof(*welcome),
+					    { pool_fd, plan_fd },
+					    pool_fd < 0 ? 0 : 1 + (welcome->plan_bytes != 0) };
 
-	if (pool_fd >= 0) {
-		message.msg_control = control.bytes;
-		message.msg_controllen = CMSG_SPACE(n_bytes);
-		struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-		head->cmsg_level = SOL_SOCKET;
-		head->cmsg_type = SCM_RIGHTS;
-		head->cmsg_len = CMSG_LEN(n_bytes);
-		memcpy(CMSG_DATA(head), fds, n_bytes);
-	}
-	return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
+	return io_send(fd, &message, MSG_DONTWAIT);
 }

@@ -121,7 +121,7 @@ int run_attach_prepare(struct run *run)
 void run_attach_finish(struct run *run)
 {
 	for (size_t i = 0; i < run->n_attached; i++)
-		attacher_finish(&run->attached[i].attacher);
+		side_process_finish(&run->attached[i].attacher.process);
 	free(run->attached);
 	run->attached = NULL;
 	run->n_attached = 0;
@@ -187,7 +187,7 @@ static int enter_one(struct run *run, struct attached *attached, struct entering
 	tracker_attached(&collector->tracker, attached->order.pid);
 	err = attacher_enter(&attached->attacher);
 	if (err == 0)
-		err = collector_run_until(collector, attached->attacher.fd);
+		err = collector_run_until(collector, attached->attacher.process.fd);
 	if (err == 0)
 		err = attacher_take(&attached->attacher, &outcome);
 	if (err == 0 && outcome.error < 0) {
@@ -239,7 +239,7 @@ static void leave_entered(struct run *run)
 		struct attacher *attacher = &run->attached[i].attacher;
 
 		if (run->attached[i].is_in && attacher_leave(attacher) == 0 &&
-		    collector_run_until(&run->collector, attacher->fd) == 0 &&
+		    collector_run_until(&run->collector, attacher->process.fd) == 0 &&
 		    attacher_take(attacher, &outcome) == 0)
 			cleanup_close(&outcome.blocks_fd);
 	}

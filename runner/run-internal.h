@@ -34,7 +34,7 @@ struct run {
 	char agent[PATH_MAX]; /* for static programs; "": they are not recorded */
 	bool is_static; /* the command is one */
 	struct inject_order agent_order;
-	struct helper helper;
+	struct side_process helper;
 	struct placement placement;
 	char load[RING_LOAD_BYTES]; /* for ring_control.load */
 	bool keeps_partial;

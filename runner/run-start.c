@@ -431,7 +431,7 @@ static void say_static(struct run *run, const char *what, const char *why, const
 /* Into one that is linked statically our library cannot be loaded: the agent is put there. */
 static int go(struct run *run)
 {
-	struct helper tracer = HELPER_CLOSED;
+	struct side_process tracer = SIDE_PROCESS_CLOSED;
 	struct inject_news news;
 	int r = run->is_static ? helper_trace(&run->agent_order, run->launch.pid, &tracer) : 0;
 	int err;
@@ -443,7 +443,7 @@ static int go(struct run *run)
 		say_static(run, "", news.why, "");
 		tracker_note_static(&run->collector.tracker, news.name, news.why);
 	}
-	helper_finish(&tracer);
+	side_process_finish(&tracer);
 	if (r < 0)
 		say_static(run, "ptrace is refused, ", strerror(-r), why_refused());
 	return err == 0 ? launch_wait(&run->launch) : err;

@@ -25,7 +25,7 @@ static void finish(struct run *run)
 	output_finish(&run->output);
 	run_attach_finish(run);
 	launch_finish(&run->launch);
-	helper_finish(&run->helper);
+	side_process_finish(&run->helper);
 	pool_finish(&run->pool);
 	recording_finish(&run->recording);
 	environment_free(run->envp);
@@ -243,7 +243,7 @@ int run_record(const struct run_options *options, const struct run_observer *obs
 		.recording = RECORDING_CLOSED,
 		.pool = POOL_CLOSED,
 		.launch = LAUNCH_CLOSED,
-		.helper = HELPER_CLOSED,
+		.helper = SIDE_PROCESS_CLOSED,
 		.output = OUTPUT_CLOSED,
 		.collector = { .epoll_fd = -1,
 			       .pulse = PULSE_CLOSED,

@@ -301,8 +301,7 @@ static int attend(const struct series_execution *execution, pid_t pid, int repor
 
 	if (r != 1)
 		end_process(pid, end_fd);
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		continue;
+	TEMP_FAILURE_RETRY(waitpid(pid, NULL, 0));
 	if (r == -ECANCELED)
 		return r;
 	if (io_read_full(report_fd, &report, sizeof(report)) != (ssize_t)sizeof(report)) {
@@ -337,8 +336,7 @@ static int look_at_output(const struct series_execution *execution, int stop_fd,
 			execl("/bin/sh", "sh", "-c", check, (char *)NULL);
 		_exit(127);
 	}
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		continue;
+	TEMP_FAILURE_RETRY(waitpid(pid, &status, 0));
 	/* What ended us may have ended it, too: then it has not said no. */
 	if (status != 0 && wait_for(-1, stop_fd, 0) == -ECANCELED)
 		return -ECANCELED;

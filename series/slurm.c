@@ -78,8 +78,7 @@ static int ask(const struct words *words, char **ret_text, char *message)
 		return -errno;
 	if (pid == 0)
 		be_command(words->words, file);
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		continue;
+	TEMP_FAILURE_RETRY(waitpid(pid, &status, 0));
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
 	err = io_read_file(path, MAX_TEXT_BYTES, ret_text, NULL);
 	if (err < 0 || status == 0)

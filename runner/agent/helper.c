@@ -7,18 +7,16 @@
 #include <stdint.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
-#include "runner/launch/side-process.h"
+#include "common/io.h"
 #include "runner/processes/image-proc.h"
 #include "schemas/recording.h"
 #include "schemas/ring.h"
 
 #define HELPER_NAME "memsight-agent"
 #define PATIENCE_MS 1000
-#define MAX_DEPTH   64
 
 static ssize_t receive(int fd, void *to, size_t n_bytes)
 {
@@ -34,18 +32,7 @@ static void answer(int fd, int32_t word)
 	(void)!send(fd, &word, sizeof(word), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* Did the recorder start it, be it by others? So may one of another user be (su, setpriv). */
-static bool is_below(pid_t pid, pid_t recorder)
-{
-	for (int depth = 0; pid > 1 && depth < MAX_DEPTH; depth++) {
-		pid = image_parent_pid(pid);
-		if (pid == recorder)
-			return true;
-	}
-	return false;
-}
-
-/* Who is it, and is it what it says? */
+/* Who is it, and is it what it says? Whom the recorder started may be another user's (su). */
 static bool is_allowed(int fd, const struct recording_static *question, pid_t recorder)
 {
 	struct ucred peer = { .uid = (uid_t)-1 };
@@ -54,7 +41,7 @@ static bool is_allowed(int fd, const struct recording_static *question, pid_t re
 	return question->magic == RECORDING_STATIC_MAGIC && question->version == RING_VERSION &&
 	       getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n_bytes) == 0 &&
 	       question->pid == (uint32_t)peer.pid && peer.pid > 1 &&
-	       (peer.uid == geteuid() || is_below(peer.pid, recorder));
+	       (peer.uid == geteuid() || image_descends_from(peer.pid, recorder));
 }
 
 /* One who asks. The number that it says must be that of a thread of it. */
@@ -110,23 +97,13 @@ static _Noreturn void run(const struct inject_order *order, const int listen_fds
 }
 
 int helper_start(const struct inject_order *order, const int listen_fds[2],
-		 struct helper *ret_helper)
+		 struct side_process *ret_helper)
 {
-	int ends[2];
-	pid_t pid;
+	pid_t pid = side_process_start(HELPER_NAME, listen_fds, 2, ret_helper);
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-		return -errno;
-	auto_close int theirs = ends[0], ours = ends[1];
-
-	pid = side_process_fork(HELPER_NAME, (const int[]){ listen_fds[0], listen_fds[1], theirs },
-				3);
-	if (pid < 0)
-		return pid;
 	if (pid == 0)
-		run(order, listen_fds, theirs);
-	*ret_helper = (struct helper){ .pid = pid, .fd = steal_fd(&ours) };
-	return 0;
+		run(order, listen_fds, ret_helper->fd);
+	return pid < 0 ? pid : 0;
 }
 
 /* Yama may let us trace the command once it has said so, which it does at its gate. */
@@ -152,52 +129,24 @@ static _Noreturn void put_into_command(const struct inject_order *order, pid_t p
 	_exit(0);
 }
 
-int helper_trace(const struct inject_order *order, pid_t pid, struct helper *ret_tracer)
+int helper_trace(const struct inject_order *order, pid_t pid, struct side_process *ret_tracer)
 {
-	int ends[2];
-	pid_t tracer;
+	pid_t tracer = side_process_start(HELPER_NAME, NULL, 0, ret_tracer);
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-		return -errno;
-	auto_close int theirs = ends[0], ours = ends[1];
-
-	tracer = side_process_fork(HELPER_NAME, &theirs, 1);
-	if (tracer < 0)
-		return tracer;
 	if (tracer == 0)
-		put_into_command(order, pid, theirs);
-	*ret_tracer = (struct helper){ .pid = tracer, .fd = steal_fd(&ours) };
-	return 0;
+		put_into_command(order, pid, ret_tracer->fd);
+	return tracer < 0 ? tracer : 0;
 }
 
-int helper_traces(const struct helper *tracer)
+int helper_traces(const struct side_process *tracer)
 {
 	int32_t word = -ESRCH;
-	ssize_t n;
 
-	do {
-		n = recv(tracer->fd, &word, sizeof(word), 0);
-	} while (n < 0 && errno == EINTR);
-	return n == sizeof(word) ? word : -ESRCH;
+	return io_receive(tracer->fd, &word, sizeof(word), 0, NULL) == sizeof(word) ? word : -ESRCH;
 }
 
-bool helper_hear(const struct helper *helper, bool waits, struct inject_news *ret_news)
+bool helper_hear(const struct side_process *helper, bool waits, struct inject_news *ret_news)
 {
-	ssize_t n;
-
-	do {
-		n = recv(helper->fd, ret_news, sizeof(*ret_news), waits ? 0 : MSG_DONTWAIT);
-	} while (n < 0 && errno == EINTR);
-	if (n != sizeof(*ret_news))
-		return false;
-	return true;
-}
-
-void helper_finish(struct helper *helper)
-{
-	cleanup_close(&helper->fd);
-	if (helper->pid > 0)
-		while (waitpid(helper->pid, NULL, 0) < 0 && errno == EINTR)
-			continue;
-	*helper = HELPER_CLOSED;
+	return io_receive(helper->fd, ret_news, sizeof(*ret_news), waits ? 0 : MSG_DONTWAIT,
+			  NULL) == sizeof(*ret_news);
 }

@@ -9,31 +9,23 @@
 #include <sys/types.h>
 
 #include "runner/agent/inject.h"
-
-struct helper {
-	pid_t pid;
-	int fd; /* its end is the helper's; news come from there */
-};
-
-#define HELPER_CLOSED ((struct helper){ .pid = -1, .fd = -1 })
+#include "runner/launch/side-process.h"
 
 /*
  * Start it, to accept at these sockets (-1: none). While nothing else runs in this process; the
- * order's texts must stay. Returns 0 or a negative errno.
+ * order's texts must stay. Returns 0 or a negative errno. side_process_finish() ends it; who is
+ * just being served is served to the end.
  */
 int helper_start(const struct inject_order *order, const int listen_fds[2],
-		 struct helper *ret_helper);
+		 struct side_process *ret_helper);
 
 /*
  * Start one that traces the command, which waits at its gate, and is told that it may. As above.
  */
-int helper_trace(const struct inject_order *order, pid_t pid, struct helper *ret_tracer);
+int helper_trace(const struct inject_order *order, pid_t pid, struct side_process *ret_tracer);
 
 /* Wait until it does. 0, or a negative errno: ptrace is refused. */
-int helper_traces(const struct helper *tracer);
+int helper_traces(const struct side_process *tracer);
 
 /* The next news, if there are any; a tracer of the command is waited for. */
-bool helper_hear(const struct helper *helper, bool waits, struct inject_news *ret_news);
-
-/* End it; who is just being served is served to the end. Safe on HELPER_CLOSED. */
-void helper_finish(struct helper *helper);
+bool helper_hear(const struct side_process *helper, bool waits, struct inject_news *ret_news);

@@ -1,38 +1,25 @@
 #include "runner/attach/attacher.h"
 
 #include <errno.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
-#include "runner/launch/side-process.h"
+#include "common/io.h"
 
 enum wish {
 	WISH_ENTER,
 	WISH_LEAVE,
 };
 
-/* A file descriptor beside a message. */
-union control {
-	struct cmsghdr head;
-	char bytes[CMSG_SPACE(sizeof(int))];
-};
-
-static int send_outcome(int fd, struct attach_outcome *outcome)
+static int send_outcome(int fd, const struct attach_outcome *outcome)
 {
-	struct iovec part = { outcome, sizeof(*outcome) };
-	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
-	union control control = { .head = { .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS } };
-
-	control.head.cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(&control.head), &outcome->blocks_fd, sizeof(int));
-	if (outcome->blocks_fd >= 0) {
-		message.msg_control = &control;
-		message.msg_controllen = sizeof(control);
-	}
-	return sendmsg(fd, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
+	return io_send(fd,
+		       &(struct io_message){ outcome,
+					     sizeof(*outcome),
+					     { outcome->blocks_fd },
+					     outcome->blocks_fd >= 0 },
+		       0);
 }
 
 #define LEAVE_TRIES 5
@@ -57,14 +44,10 @@ static _Noreturn void serve(const struct attach_order *order, int fd)
 	bool is_inside = false;
 	size_t n_left;
 	enum wish wish;
-	ssize_t n;
 	int r;
 
 	for (;;) {
-		n = recv(fd, &wish, sizeof(wish), 0);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n != sizeof(wish))
+		if (io_receive(fd, &wish, sizeof(wish), 0, NULL) != sizeof(wish))
 			break;
 		if (wish == WISH_ENTER) {
 			is_inside = attach_enter(order, &outcome) == 0;
@@ -86,25 +69,20 @@ static _Noreturn void serve(const struct attach_order *order, int fd)
 
 int attacher_start(const struct attach_order *order, struct attacher *ret_attacher)
 {
-	int fds[2];
-	pid_t pid;
+	struct attacher attacher = ATTACHER_CLOSED;
+	pid_t pid = side_process_start(ATTACHER_NAME, NULL, 0, &attacher.process);
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
-		return -errno;
-	auto_close int ours = fds[0], theirs = fds[1];
-
-	pid = side_process_fork(ATTACHER_NAME, &theirs, 1);
 	if (pid < 0)
 		return pid;
 	if (pid == 0)
-		serve(order, theirs);
-	*ret_attacher = (struct attacher){ .pid = pid, .fd = steal_fd(&ours) };
+		serve(order, attacher.process.fd);
+	*ret_attacher = attacher;
 	return 0;
 }
 
 static int wish_for(struct attacher *attacher, enum wish wish)
 {
-	return send(attacher->fd, &wish, sizeof(wish), MSG_NOSIGNAL) < 0 ? -errno : 0;
+	return send(attacher->process.fd, &wish, sizeof(wish), MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
 int attacher_enter(struct attacher *attacher)
@@ -120,42 +98,12 @@ int attacher_leave(struct attacher *attacher)
 
 int attacher_take(struct attacher *attacher, struct attach_outcome *ret_outcome)
 {
-	union control control = { .head = { .cmsg_len = 0 } };
-	struct iovec part = { ret_outcome, sizeof(*ret_outcome) };
-	struct msghdr message = {
-		.msg_iov = &part,
-		.msg_iovlen = 1,
-		.msg_control = &control,
-		.msg_controllen = sizeof(control),
-	};
-	ssize_t n;
+	int blocks_fd;
+	ssize_t n =
+		io_receive(attacher->process.fd, ret_outcome, sizeof(*ret_outcome), 0, &blocks_fd);
 
-	do {
-		n = recvmsg(attacher->fd, &message, MSG_CMSG_CLOEXEC);
-	} while (n < 0 && errno == EINTR);
 	if (n != (ssize_t)sizeof(*ret_outcome))
 		return -EPIPE;
-	ret_outcome->blocks_fd = -1;
-	if (message.msg_controllen >= CMSG_LEN(sizeof(int)))
-		memcpy(&ret_outcome->blocks_fd, CMSG_DATA(&control.head), sizeof(int));
+	ret_outcome->blocks_fd = blocks_fd;
 	return 0;
-}
-
-int attacher_status(struct attacher *attacher)
-{
-	int status = -1;
-	pid_t pid;
-
-	do {
-		pid = attacher->pid > 0 ? waitpid(attacher->pid, &status, 0) : -1;
-	} while (attacher->pid > 0 && pid < 0 && errno == EINTR);
-	attacher->pid = -1;
-	return pid > 0 ? status : -1;
-}
-
-void attacher_finish(struct attacher *attacher)
-{
-	cleanup_close(&attacher->fd);
-	attacher_status(attacher);
-	*attacher = ATTACHER_CLOSED;
 }

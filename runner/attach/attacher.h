@@ -2,24 +2,25 @@
 /*
  * A process of ours that enters another one and leaves it: the recorder must answer while the
  * other one says hello, and who traces should not be who collects. It lives as long as the
- * recording. When the recorder ends without a word, or is killed, it takes everything back.
+ * recording. When its recorder ends or is killed without a word, or closes its socket
+ * (side_process_finish()), it takes everything back.
  */
 #include <limits.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
 #include "runner/attach/attach.h"
+#include "runner/launch/side-process.h"
 
 #define ATTACHER_NAME "memsight-attach" /* as the kernel calls it */
 
 struct attacher {
-	pid_t pid;
-	int fd; /* readable when it has something to say */
+	struct side_process process; /* its fd is readable when it has something to say */
 	bool is_asked; /* to leave */
 	bool has_left; /* and has said what came of it, or was killed */
 };
 
-#define ATTACHER_CLOSED ((struct attacher){ .pid = -1, .fd = -1 })
+#define ATTACHER_CLOSED ((struct attacher){ .process = SIDE_PROCESS_CLOSED })
 
 /* A process that is recorded since it was attached to. */
 struct attached {
@@ -43,9 +44,3 @@ int attacher_leave(struct attacher *attacher);
 
 /* What came of it; waits. Its blocks_fd is the caller's to close. -EPIPE: it was killed. */
 int attacher_take(struct attacher *attacher, struct attach_outcome *ret_outcome);
-
-/* How one that has nothing more to say has ended, as from wait(); waits. -1: that is not known. */
-int attacher_status(struct attacher *attacher);
-
-/* End it; what it has not taken back yet it takes back now. Safe on ATTACHER_CLOSED. */
-void attacher_finish(struct attacher *attacher);

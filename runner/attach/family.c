@@ -1,11 +1,11 @@
 #include "runner/attach/family.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "common/io.h"
 #include "runner/attach/attach.h"
 #include "runner/attach/remote.h"
 #include "runner/processes/image-proc.h"
@@ -54,17 +54,11 @@ static bool is_member(const struct family *family, pid_t pid)
 
 size_t family_list(const struct family *family, pid_t *ret_pids, size_t n)
 {
-	DIR *folder = family->root ? opendir("/proc") : NULL;
-	const struct dirent *entry;
+	auto_folder DIR *folder = family->root ? opendir("/proc") : NULL;
 	size_t n_found = 0;
 
-	while (folder && n_found < n && (entry = readdir(folder))) {
-		pid_t pid = atoi(entry->d_name);
-
-		if (pid > 0 && pid != getpid() && is_member(family, pid))
+	for (pid_t pid; n_found < n && (pid = io_next_number(folder));)
+		if (pid != getpid() && is_member(family, pid))
 			ret_pids[n_found++] = pid;
-	}
-	if (folder)
-		closedir(folder);
 	return n_found;
 }

@@ -1,6 +1,5 @@
 /* Which process, and whether it can be entered. */
 #include <ctype.h>
-#include <dirent.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -106,22 +105,16 @@ static int say_traced(pid_t pid, long tracer, int error, char message[ATTACH_MES
 
 static void find_named(const char *name, int64_t rank, struct found *found)
 {
-	DIR *folder = opendir("/proc");
-	const struct dirent *entry;
+	auto_folder DIR *folder = opendir("/proc");
 
-	while (folder && (entry = readdir(folder))) {
-		pid_t pid = atoi(entry->d_name);
-
-		if (pid <= 0 || pid == getpid() ||
-		    (!has_file_name(pid, name) && !has_kernel_name(pid, name)) ||
+	for (pid_t pid; (pid = io_next_number(folder));) {
+		if (pid == getpid() || (!has_file_name(pid, name) && !has_kernel_name(pid, name)) ||
 		    (rank >= 0 && image_process_rank(pid) != rank))
 			continue;
 		if (found->n < MAX_FOUND)
 			found->pids[found->n] = pid;
 		found->n++;
 	}
-	if (folder)
-		closedir(folder);
 }
 
 static int say_several(const char *name, const struct found *found,

@@ -11,6 +11,7 @@
 #include <sys/un.h>
 
 #include "common/cleanup.h"
+#include "common/io.h"
 #include "common/parse.h"
 
 #define SOCKETS_PATH   "/proc/net/unix"
@@ -44,27 +45,6 @@ static int connect_to(const char *path, int *ret_fd)
 	return -errno;
 }
 
-/* As recv(2), with the descriptor that comes with it, close-on-exec; -1: none does. */
-static ssize_t receive(int fd, struct control_reply *reply, int *ret_handed)
-{
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control = { 0 };
-	struct iovec iov = { .iov_base = reply, .iov_len = sizeof(*reply) };
-	struct msghdr message = { .msg_iov = &iov,
-				  .msg_iovlen = 1,
-				  .msg_control = control.bytes,
-				  .msg_controllen = sizeof(control.bytes) };
-	ssize_t n = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
-	struct cmsghdr *head = n < 0 ? NULL : CMSG_FIRSTHDR(&message);
-
-	*ret_handed = -1;
-	if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS)
-		memcpy(ret_handed, CMSG_DATA(head), sizeof(*ret_handed));
-	return n;
-}
-
 static int ask(const char *socket_path, struct control_request *request, unsigned seconds,
 	       struct control_reply *ret_reply, int *ret_handed)
 {
@@ -81,11 +61,9 @@ static int ask(const char *socket_path, struct control_request *request, unsigne
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	if (send(fd, request, sizeof(*request), MSG_NOSIGNAL) < 0)
 		return errno == ECONNRESET ? -EPIPE : -errno;
-	do {
-		n = receive(fd, ret_reply, &handed_fd);
-	} while (n < 0 && errno == EINTR);
+	n = io_receive(fd, ret_reply, sizeof(*ret_reply), 0, &handed_fd);
 	if (n < 0)
-		return errno == EAGAIN ? -ETIMEDOUT : errno == ECONNRESET ? -EPIPE : -errno;
+		return n == -EAGAIN ? -ETIMEDOUT : n == -ECONNRESET ? -EPIPE : (int)n;
 	if (n != sizeof(*ret_reply) || ret_reply->magic != CONTROL_MAGIC ||
 	    ret_reply->version != CONTROL_VERSION)
 		return n == 0 ? -EPIPE : -EPROTO;

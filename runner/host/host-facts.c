@@ -191,15 +191,13 @@ static void append_word(char *text, size_t room, const char *word)
 
 static int give_pmu(const struct giving *giving, const struct fact *fact)
 {
-	DIR *folder = opendir(fact->argument);
+	auto_folder DIR *folder = opendir(fact->argument);
 	struct dirent *entry;
 	char names[256] = "";
 
 	while (folder && (entry = readdir(folder)))
 		if (is_hardware_pmu(entry->d_name))
 			append_word(names, sizeof(names), entry->d_name);
-	if (folder)
-		closedir(folder);
 	return give(giving, fact->key, *names ? names : "none");
 }
 

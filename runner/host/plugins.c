@@ -394,8 +394,7 @@ static int try_library(struct plugins *plugins, const char *path, const char *en
 	auto_free char *text = read_answers(from, &is_late);
 	if (is_late || !text)
 		kill(child, SIGKILL);
-	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-		continue;
+	TEMP_FAILURE_RETRY(waitpid(child, &status, 0));
 	return text ? take_answers(plugins, path, text, status, is_late) : -ENOMEM;
 }
 

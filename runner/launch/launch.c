@@ -154,8 +154,7 @@ void launch_finish(struct launch *launch)
 {
 	if (launch->gate_fd >= 0) {
 		close(launch->gate_fd);
-		while (waitpid(launch->pid, NULL, 0) < 0 && errno == EINTR)
-			continue;
+		TEMP_FAILURE_RETRY(waitpid(launch->pid, NULL, 0));
 	}
 	cleanup_close(&launch->error_fd);
 	cleanup_close(&launch->pidfd);

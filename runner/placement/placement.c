@@ -105,8 +105,7 @@ int kinds_helper_run(const struct kinds_helper *helper,
 	if (!file)
 		close(fd);
 	err = file ? take_lines(file, take, user, problem) : -ENOMEM;
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		continue;
+	TEMP_FAILURE_RETRY(waitpid(pid, &status, 0));
 	if (err == 0 && status != 0) {
 		snprintf(problem, KINDS_HELPER_PROBLEM_BYTES, "%s was ended by %s %d", HELPER_NAME,
 			 WIFSIGNALED(status) ? "signal" : "itself with status",

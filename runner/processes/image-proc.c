@@ -1,7 +1,6 @@
 #include "runner/processes/image-proc.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/ioctl.h>
@@ -96,18 +95,22 @@ bool image_memory_has_gone(int table)
 	return pread(table, &entry, sizeof(entry), 0) == 0;
 }
 
-bool image_is_process(pid_t pid)
+/* The same of a process or thread; 0, too: it is gone. */
+static pid_t number_of(pid_t pid, const char *name)
 {
 	auto_free char *status = read_proc(pid, "status", NULL);
 
-	return status && status_number(status, "\nTgid:") == pid;
+	return status ? status_number(status, name) : 0;
+}
+
+bool image_is_process(pid_t pid)
+{
+	return pid > 0 && number_of(pid, "\nTgid:") == pid;
 }
 
 pid_t image_parent_pid(pid_t pid)
 {
-	auto_free char *status = read_proc(pid, "status", NULL);
-
-	return status ? status_number(status, "\nPPid:") : 0;
+	return number_of(pid, "\nPPid:");
 }
 
 struct image_confinement image_confinement(pid_t tid)
@@ -120,37 +123,29 @@ struct image_confinement image_confinement(pid_t tid)
 					   status_number(status, "\nSeccomp_filters:") };
 }
 
-static void close_folder(DIR **folder)
+static DIR *open_threads(pid_t pid)
 {
-	if (*folder)
-		closedir(*folder);
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	return opendir(path);
 }
 
 int image_each_thread(pid_t pid, int (*call)(void *user, pid_t tid), void *user)
 {
-	__attribute__((cleanup(close_folder))) DIR *folder = NULL;
-	const struct dirent *entry;
-	char path[64];
+	auto_folder DIR *folder = open_threads(pid);
 	int r = 0;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-	folder = opendir(path);
 	if (!folder)
 		return errno == ENOENT ? -ESRCH : -errno;
-	while (r >= 0 && (entry = readdir(folder))) {
-		pid_t tid = atoi(entry->d_name);
-
-		if (tid > 0)
-			r = call(user, tid);
-	}
+	for (pid_t tid; r >= 0 && (tid = io_next_number(folder));)
+		r = call(user, tid);
 	return r < 0 ? r : 0;
 }
 
 long image_count_threads(pid_t pid)
 {
-	auto_free char *status = read_proc(pid, "status", NULL);
-
-	return status ? status_number(status, "\nThreads:") : 0;
+	return number_of(pid, "\nThreads:");
 }
 
 struct open_thread {
@@ -303,12 +298,6 @@ static const char *find_variable(const char *text, size_t n_bytes, const char *n
 	return NULL;
 }
 
-/* That of the recording. */
-static const char *find_socket(const char *text, size_t n_bytes)
-{
-	return find_variable(text, n_bytes, RECORDING_ENV_SOCKET);
-}
-
 int64_t image_process_rank(pid_t pid)
 {
 	size_t n_bytes = 0;
@@ -330,16 +319,16 @@ static bool lacks_our_variable(pid_t pid)
 	auto_free char *text = read_proc(pid, "environ", &n_bytes);
 
 	/* Empty: not ours to read, or on its way out. */
-	return text && n_bytes > 0 && !find_socket(text, n_bytes);
+	return text && n_bytes > 0 && !find_variable(text, n_bytes, RECORDING_ENV_SOCKET);
 }
 
 /* Why a live process that ran for a while has said no hello: never 0. */
 static int image_process_why_not(pid_t pid)
 {
-	char path[64];
+	char path[EXE_PATH_BYTES];
 	int why_not;
 
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	exe_path(pid, -1, path);
 	why_not = image_file_why_not(path);
 	if (why_not)
 		return why_not;
@@ -432,7 +421,7 @@ void image_inspect(struct image *image)
 		image->why_not = image_process_why_not(image->pid);
 }
 
-static bool descends_from(pid_t pid, pid_t ancestor)
+bool image_descends_from(pid_t pid, pid_t ancestor)
 {
 	for (int depth = 0; pid > 1 && depth < 64; depth++) {
 		if (pid == ancestor)
@@ -444,46 +433,28 @@ static bool descends_from(pid_t pid, pid_t ancestor)
 
 pid_t image_find_ns_pid(pid_t ancestor, pid_t ns_pid)
 {
-	__attribute__((cleanup(close_folder))) DIR *folder = opendir("/proc");
-	struct dirent *entry;
+	auto_folder DIR *folder = opendir("/proc");
 
-	while (folder && (entry = readdir(folder)) != NULL) {
-		pid_t pid = (pid_t)atoi(entry->d_name);
-		auto_free char *status = pid > 0 ? read_proc(pid, "status", NULL) : NULL;
-
-		if (status && status_number(status, "\nNSpid:") == ns_pid &&
-		    descends_from(pid, ancestor))
+	for (pid_t pid; (pid = io_next_number(folder));)
+		if (number_of(pid, "\nNSpid:") == ns_pid && image_descends_from(pid, ancestor))
 			return pid;
-	}
 	return 0;
-}
-
-static void each_child_of_thread(pid_t pid, const char *tid, void (*call)(void *user, pid_t child),
-				 void *user)
-{
-	char name[64];
-
-	snprintf(name, sizeof(name), "task/%.20s/children", tid);
-	auto_free char *text = read_proc(pid, name, NULL);
-	char *rest = text;
-
-	for (char *word = strsep(&rest, " "); word; word = strsep(&rest, " ")) {
-		if (atoi(word) > 0)
-			call(user, (pid_t)atoi(word));
-	}
 }
 
 void image_each_child(pid_t pid, void (*call)(void *user, pid_t child), void *user)
 {
-	char path[64];
+	auto_folder DIR *folder = open_threads(pid);
+	char name[64];
 
-	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-	__attribute__((cleanup(close_folder))) DIR *folder = opendir(path);
-	struct dirent *entry;
+	for (pid_t tid; (tid = io_next_number(folder));) {
+		snprintf(name, sizeof(name), "task/%d/children", (int)tid);
+		auto_free char *text = read_proc(pid, name, NULL);
+		char *rest = text;
 
-	while (folder && (entry = readdir(folder)) != NULL) {
-		if (isdigit((unsigned char)entry->d_name[0]))
-			each_child_of_thread(pid, entry->d_name, call, user);
+		for (char *word = strsep(&rest, " "); word; word = strsep(&rest, " ")) {
+			if (atoi(word) > 0)
+				call(user, (pid_t)atoi(word));
+		}
 	}
 }
 
@@ -491,22 +462,18 @@ static bool names_socket(pid_t pid, const char *socket_path)
 {
 	size_t n_bytes = 0;
 	auto_free char *text = read_proc(pid, "environ", &n_bytes);
-	const char *value = text ? find_socket(text, n_bytes) : NULL;
+	const char *value = text ? find_variable(text, n_bytes, RECORDING_ENV_SOCKET) : NULL;
 
 	return value && strcmp(value, socket_path) == 0;
 }
 
 void image_each_recorded(const char *socket_path, void (*call)(void *user, pid_t pid), void *user)
 {
-	__attribute__((cleanup(close_folder))) DIR *folder = opendir("/proc");
-	struct dirent *entry;
+	auto_folder DIR *folder = opendir("/proc");
 
-	while (folder && (entry = readdir(folder)) != NULL) {
-		pid_t pid = (pid_t)atoi(entry->d_name);
-
-		if (pid > 0 && pid != getpid() && names_socket(pid, socket_path))
+	for (pid_t pid; (pid = io_next_number(folder));)
+		if (pid != getpid() && names_socket(pid, socket_path))
 			call(user, pid);
-	}
 }
 
 /* ---- /proc/PID/status ---- */
@@ -562,20 +529,23 @@ int64_t image_stat_number(pid_t pid, int number, int64_t unknown)
 	return field ? strtoll(field, NULL, 10) : unknown;
 }
 
-bool image_is_zombie(pid_t pid)
+/* Its letter of proc_pid_stat(5); 0: it is gone. */
+static char state_of(pid_t pid)
 {
 	auto_free char *text = NULL;
 	const char *state = read_stat(pid, &text);
 
-	return state && state[0] == 'Z';
+	return state ? state[0] : 0;
+}
+
+bool image_is_zombie(pid_t pid)
+{
+	return state_of(pid) == 'Z';
 }
 
 bool image_is_stopped(pid_t pid)
 {
-	auto_free char *text = NULL;
-	const char *state = read_stat(pid, &text);
-
-	return state && state[0] == 'T';
+	return state_of(pid) == 'T';
 }
 
 /* Its first thread may have ended alone: others go on for as long as they like. */

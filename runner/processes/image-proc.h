@@ -115,6 +115,9 @@ bool image_blocks_signal(pid_t pid, int number);
 /* The parent of a process, 0 when it is gone. */
 pid_t image_parent_pid(pid_t pid);
 
+/* Whether a process is another one, or was started by it, be it by others. */
+bool image_descends_from(pid_t pid, pid_t ancestor);
+
 /* Find the process that another pid namespace knows as ns_pid, below ancestor. 0: not found. */
 pid_t image_find_ns_pid(pid_t ancestor, pid_t ns_pid);
 

@@ -13,6 +13,7 @@
 
 #include "common/array.h"
 #include "common/cleanup.h"
+#include "common/io.h"
 #include "runner/processes/image-proc.h"
 #include "runner/processes/page-budget.h"
 #include "runner/processes/process-sampler.h"
@@ -284,10 +285,9 @@ static bool uses_marks(pid_t pid)
 	char path[64], target[64];
 	struct dirent *entry;
 	bool does = false;
-	DIR *folder;
 
 	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
-	folder = opendir(path);
+	auto_folder DIR *folder = opendir(path);
 	while (folder && !does && (entry = readdir(folder))) {
 		ssize_t n = readlinkat(dirfd(folder), entry->d_name, target, sizeof(target) - 1);
 		const char *name;
@@ -297,8 +297,6 @@ static bool uses_marks(pid_t pid)
 		does = name && strncmp(target, "/proc/", 6) == 0 &&
 		       (strcmp(name, "/pagemap") == 0 || strcmp(name, "/clear_refs") == 0);
 	}
-	if (folder)
-		closedir(folder);
 	return does;
 }
 

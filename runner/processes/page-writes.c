@@ -15,6 +15,7 @@
 
 #include "common/array.h"
 #include "common/cleanup.h"
+#include "common/io.h"
 #include "runner/processes/image-proc.h"
 #include "runner/processes/page-budget.h"
 #include "runner/processes/page-scan.h"
@@ -329,14 +330,11 @@ static bool has_userfaultfd(const struct page_writes *writes, pid_t pid)
 	char path[64];
 	struct dirent *entry;
 	bool has = false;
-	DIR *folder;
 
 	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
-	folder = opendir(path);
+	auto_folder DIR *folder = opendir(path);
 	while (folder && !has && (entry = readdir(folder)))
 		has = is_its_own(writes, pid, dirfd(folder), entry->d_name);
-	if (folder)
-		closedir(folder);
 	return has;
 }
 
