@@ -197,6 +197,11 @@ static int add_allocators(struct function_choice *choice, const struct option_se
 	return CMD_DONE;
 }
 
+static const char no_names[] =
+	"names of stripped files are not known: MODULE!0x1234 is the function "
+	"at that address";
+static const char no_such_file[] = "neither the program nor a library of it is called so";
+
 /* Of a set that comes with memsight the program may have a part, or none. */
 static int check_rules(const struct function_choice *choice)
 {
@@ -213,9 +218,8 @@ static int check_rules(const struct function_choice *choice)
 					"meant?",
 					text, nearest);
 		else
-			return cmd_fail("no function matches --alloc-function '%s' (names "
-					"of stripped files are not known)",
-					text);
+			return cmd_fail("no function matches --alloc-function '%s' (%s)", text,
+					strstr(text, "!0x") ? no_such_file : no_names);
 	}
 	return CMD_DONE;
 }
@@ -236,9 +240,8 @@ static int check_matches(const struct function_choice *choice)
 					"meant?",
 					text, nearest);
 		if (is_expression)
-			return cmd_fail("no function matches --function-include '%s' "
-					"(names of stripped files are not known)",
-					text);
+			return cmd_fail("no function matches --function-include '%s' (%s)", text,
+					strstr(text, "!0x") ? no_such_file : no_names);
 		if (n_names++ < MAX_NAMED)
 			snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%.70s",
 				 *names ? ", " : "", text);

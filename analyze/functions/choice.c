@@ -1,5 +1,6 @@
 #include "analyze/functions/choice.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fnmatch.h>
 #include <regex.h>
@@ -36,7 +37,10 @@ struct wanted {
 	const char *module; /* NULL: any */
 	const char *name;
 	bool is_pattern;
+	uint64_t address; /* that the name is; 0: it is none */
+	struct nearest_name nearest; /* of that */
 	bool is_shipped; /* of a collection: nobody expects all of it */
+	bool is_expression; /* of --function-include */
 	bool has_matched;
 };
 
@@ -85,6 +89,47 @@ struct function_choice *function_choice_destroy(struct function_choice *choice)
 	return NULL;
 }
 
+/* ---- Lists and addresses ---- */
+
+/* 0x1234; 0: it is none. */
+uint64_t function_address(const char *name)
+{
+	char *end;
+	uint64_t address;
+
+	if (strncmp(name, "0x", 2) != 0 || !isxdigit((unsigned char)name[2]))
+		return 0;
+	address = strtoull(name, &end, 16);
+	return *end ? 0 : address;
+}
+
+static int add_line(struct function_choice *choice, const char *text, bool is_shipped)
+{
+	const char *mark = strchr(text, '!');
+	struct wanted wanted = {
+		.text = text,
+		.name = text,
+		.is_shipped = is_shipped,
+	};
+
+	/* operator!= has its mark behind its begin: a module is never called so. */
+	if (mark && mark != text && !strstr(text, "operator!")) {
+		wanted.module = strndup(text, (size_t)(mark - text));
+		wanted.name = mark + 1;
+		wanted.address = function_address(wanted.name);
+		if (!wanted.module)
+			return -ENOMEM;
+	}
+	wanted.is_pattern = strpbrk(wanted.name, "*?[") != NULL;
+	if (grow_array(&choice->wanted, choice->n_wanted, &choice->n_allocated,
+		       sizeof(*choice->wanted)) < 0) {
+		free((char *)wanted.module);
+		return -ENOMEM;
+	}
+	choice->wanted[choice->n_wanted++] = wanted;
+	return 0;
+}
+
 /* ---- Expressions ---- */
 
 static int compile_part(const char *text, size_t n_bytes)
@@ -119,10 +164,17 @@ int function_choice_add(struct function_choice *choice, enum function_expression
 			const char *text, char ret_message[static FUNCTION_MESSAGE_BYTES])
 {
 	struct expressions *to = &choice->expressions[kind];
+	const char *mark = strchr(text, '!');
 	struct expression *item;
 	char why[80];
 	int r;
 
+	if (kind == FUNCTION_INCLUDE && mark && mark != text && function_address(mark + 1)) {
+		r = add_line(choice, text, false);
+		if (r == 0)
+			choice->wanted[choice->n_wanted - 1].is_expression = true;
+		return r;
+	}
 	if (grow_array(&to->items, to->n, &to->n_allocated, sizeof(*to->items)) < 0)
 		return -ENOMEM;
 	item = &to->items[to->n];
@@ -140,34 +192,6 @@ int function_choice_add(struct function_choice *choice, enum function_expression
 	}
 	nearest_name_init(&item->nearest, text);
 	to->n++;
-	return 0;
-}
-
-/* ---- Lists ---- */
-
-static int add_line(struct function_choice *choice, const char *text, bool is_shipped)
-{
-	const char *mark = strchr(text, '!');
-	struct wanted wanted = {
-		.text = text,
-		.name = text,
-		.is_shipped = is_shipped,
-	};
-
-	/* operator!= has its mark behind its begin: a module is never called so. */
-	if (mark && mark != text && !strstr(text, "operator!")) {
-		wanted.module = strndup(text, (size_t)(mark - text));
-		wanted.name = mark + 1;
-		if (!wanted.module)
-			return -ENOMEM;
-	}
-	wanted.is_pattern = strpbrk(wanted.name, "*?[") != NULL;
-	if (grow_array(&choice->wanted, choice->n_wanted, &choice->n_allocated,
-		       sizeof(*choice->wanted)) < 0) {
-		free((char *)wanted.module);
-		return -ENOMEM;
-	}
-	choice->wanted[choice->n_wanted++] = wanted;
 	return 0;
 }
 
@@ -401,6 +425,32 @@ bool function_choice_takes_file(const struct function_choice *choice, const char
 	return choice->n_wanted > 0;
 }
 
+const char *function_choice_address(struct function_choice *choice, const char *file, size_t *at,
+				    uint64_t *ret_address, struct nearest_name **ret_nearest)
+{
+	for (; *at < choice->n_rules; (*at)++) {
+		struct function_rule *rule = &choice->rules[*at];
+
+		*ret_address = function_address(rule->pattern);
+		if (!*ret_address || !is_of_module(rule->module, file))
+			continue;
+		(*at)++;
+		*ret_nearest = &rule->nearest;
+		return rule->pattern;
+	}
+	for (; *at - choice->n_rules < choice->n_wanted; (*at)++) {
+		struct wanted *item = &choice->wanted[*at - choice->n_rules];
+
+		*ret_address = item->address;
+		if (!*ret_address || !is_of_module(item->module, file))
+			continue;
+		(*at)++;
+		*ret_nearest = &item->nearest;
+		return item->name;
+	}
+	return NULL;
+}
+
 bool function_choice_needs_sources(const struct function_choice *choice)
 {
 	return choice->expressions[MODULE_INCLUDE].n || choice->expressions[MODULE_EXCLUDE].n;
@@ -449,8 +499,8 @@ const char *function_choice_unmatched(const struct function_choice *choice, size
 		if (item->has_matched || item->is_shipped)
 			continue;
 		(*at)++;
-		*ret_is_expression = false;
-		*ret_nearest = NULL;
+		*ret_is_expression = item->is_expression;
+		*ret_nearest = item->nearest.name[0] ? item->nearest.name : NULL;
 		return item->text;
 	}
 	return NULL;

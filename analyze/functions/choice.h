@@ -5,7 +5,8 @@
  * Expressions are POSIX extended ones, and match a part of a name unless ^ and $ are in them. A
  * function has several names: those of its symbols, and what they read demangled. A line of a list
  * is a whole name, of which *, ? and [...] stand for what they do in a shell; MODULE! before it
- * names the file that it is in.
+ * names the file that it is in. MODULE!0x1234 is the function that begins at this ELF address, also
+ * as an expression.
  *
  * What matches any --function-include, list or collection is taken, all if there are none of them;
  * of these what lies in a module that matches any --module-include, if there are any. An exclusion
@@ -16,6 +17,7 @@
  */
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "common/parse.h"
 
@@ -27,6 +29,7 @@ enum function_expression {
 };
 
 struct function_choice;
+struct nearest_name;
 
 /* Returns 0 or -ENOMEM. */
 int function_choice_create(struct function_choice **ret_choice);
@@ -75,6 +78,14 @@ struct function_names {
 bool function_choice_takes_file(const struct function_choice *choice, const char *file,
 				bool is_system);
 
+/*
+ * The addresses that are meant in a file, from *at on: how each was written, which is a name of the
+ * function that begins there, or NULL: none is left. *ret_nearest is for another begin, if none is
+ * there. Valid until the choice is changed.
+ */
+const char *function_choice_address(struct function_choice *choice, const char *file, size_t *at,
+				    uint64_t *ret_address, struct nearest_name **ret_nearest);
+
 /* Do source files matter to it? */
 bool function_choice_needs_sources(const struct function_choice *choice);
 
@@ -94,13 +105,16 @@ const char *function_choice_unmatched_rule(const struct function_choice *choice,
 					   const char **ret_set, const char **ret_nearest);
 
 /*
- * An expression for functions, or line of a list, that has matched no function of all that were
- * asked for, from *at on; NULL: none is left. *at is moved behind it, *ret_is_expression says which
- * of the two it is, *ret_nearest (may be NULL) is the nearest name that was seen; valid until the
- * choice is destroyed.
+ * An expression or address for functions, or line of a list, that has matched no function of all
+ * that were asked for, from *at on; NULL: none is left. *at is moved behind it, *ret_is_expression
+ * says which of the two it is, *ret_nearest (may be NULL) is the nearest name that was seen; valid
+ * until the choice is destroyed.
  */
 const char *function_choice_unmatched(const struct function_choice *choice, size_t *at,
 				      bool *ret_is_expression, const char **ret_nearest);
+
+/* What a name is as an address: "0x1234"; 0: it is none. */
+uint64_t function_address(const char *name);
 
 /* The name that is nearest to a pattern, of those that are offered. */
 struct nearest_name {

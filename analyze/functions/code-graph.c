@@ -573,6 +573,27 @@ static const uint8_t *bytes_of(const struct graph_function *function,
 	return code->bytes + (function->start - code->start);
 }
 
+uint64_t code_graph_end(const struct code_graph *graph, uint32_t function)
+{
+	const struct graph_function *of = &graph->functions[function];
+	ZydisDecodedInstruction instruction;
+	size_t n, end = 0;
+	const uint8_t *bytes = bytes_of(of, graph, &n);
+	ZydisDecoder decoder;
+
+	ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+	for (size_t at = 0; at < n; at += instruction.length) {
+		bool is_known = ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(
+			&decoder, NULL, bytes + at, n - at, &instruction));
+
+		instruction.length = is_known ? instruction.length : 1;
+		if (!is_known || (instruction.mnemonic != ZYDIS_MNEMONIC_NOP &&
+				  instruction.mnemonic != ZYDIS_MNEMONIC_INT3))
+			end = at + instruction.length;
+	}
+	return of->start + end;
+}
+
 static const ZydisRegister arguments[] = { ZYDIS_REGISTER_RDI, ZYDIS_REGISTER_RSI,
 					   ZYDIS_REGISTER_RDX, ZYDIS_REGISTER_RCX };
 #define N_ARGUMENTS (sizeof(arguments) / sizeof(arguments[0]))

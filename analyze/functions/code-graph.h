@@ -82,6 +82,9 @@ bool code_graph_calls(const struct code_graph *graph, uint32_t from, uint32_t to
 const struct graph_edge *code_graph_edges(const struct code_graph *graph, uint32_t from,
 					  size_t *ret_n);
 
+/* Where a function's code ends: what fills the place up to the next one is left out. */
+uint64_t code_graph_end(const struct code_graph *graph, uint32_t function);
+
 /* enum code_argument */
 unsigned code_graph_reads(const struct code_graph *graph, uint32_t function);
 

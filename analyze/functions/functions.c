@@ -2,10 +2,12 @@
 
 #include <errno.h>
 #include <fnmatch.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/functions/code-graph.h"
 #include "analyze/functions/rules.h"
 #include "analyze/symbols/objects.h"
 #include "analyze/symbols/symbols.h"
@@ -247,6 +249,7 @@ struct symbol {
 	char *pretty; /* NULL: nothing else */
 	bool is_local;
 	bool is_resolver;
+	bool is_address; /* the name is how somebody wrote it */
 };
 
 struct symbols {
@@ -301,6 +304,8 @@ static int compare_symbols(const void *a, const void *b)
 
 	if (left->start != right->start)
 		return left->start < right->start ? -1 : 1;
+	if (left->is_address != right->is_address)
+		return left->is_address ? 1 : -1;
 	if (left->is_local != right->is_local)
 		return left->is_local ? 1 : -1;
 	if (n_left != n_right)
@@ -325,8 +330,6 @@ static int read_symbols(struct object *object, struct symbols *symbols)
 		    (type == STT_FUNC || type == STT_GNU_IFUNC))
 			r = add_symbol(symbols, &symbol, address, name);
 	}
-	if (symbols->n)
-		qsort(symbols->items, symbols->n, sizeof(*symbols->items), compare_symbols);
 	return r;
 }
 
@@ -412,6 +415,77 @@ static void finish_look(struct look *look)
 	free(look->rules);
 }
 #define auto_look __attribute__((cleanup(finish_look)))
+
+/* ---- Addresses ---- */
+
+static void keep_nearer(uint64_t address, uint64_t other, uint64_t *nearest)
+{
+	uint64_t old = *nearest > address ? *nearest - address : address - *nearest;
+	uint64_t new = other > address ? other - address : address - other;
+
+	if (new < old)
+		*nearest = other;
+}
+
+/* The place of a function: what its symbol, or else the file's code, says of it. */
+static bool find_begin(const struct symbols *symbols, const struct code_graph *graph,
+		       uint64_t address, struct symbol *ret_symbol, uint64_t *ret_nearest)
+{
+	*ret_nearest = 0;
+	for (size_t i = 0; i < symbols->n; i++) {
+		ret_symbol->start = symbols->items[i].start;
+		ret_symbol->end = symbols->items[i].end;
+		if (ret_symbol->start == address)
+			return true;
+		keep_nearer(address, ret_symbol->start, ret_nearest);
+	}
+	for (size_t i = 0; graph && i < graph->n; i++) {
+		ret_symbol->start = graph->functions[i].start;
+		if (graph->functions[i].whole != i) /* a cold part */
+			continue;
+		if (ret_symbol->start == address) {
+			ret_symbol->end = code_graph_end(graph, (uint32_t)i);
+			return true;
+		}
+		keep_nearer(address, ret_symbol->start, ret_nearest);
+	}
+	return false;
+}
+
+/* No texts of the code are looked for. */
+static const char *const no_texts[] = { NULL };
+
+/* What is meant by address is a symbol with that for its name; what begins nowhere is none. */
+static int add_addresses(struct look *look, struct object *object)
+{
+	auto_code_graph struct code_graph *graph = NULL;
+	struct nearest_name *nearest;
+	uint64_t address, near;
+	const char *text;
+	size_t at = 0;
+	int r = 0;
+
+	while (r == 0 && (text = function_choice_address(look->choice, look->path, &at, &address,
+							 &nearest))) {
+		struct symbol found = { .is_address = true };
+
+		if (!graph && !find_begin(&look->symbols, NULL, address, &found, &near))
+			r = code_graph_create(object, no_texts, &graph);
+		if (r < 0 && r != -ENOEXEC)
+			return r;
+		if (!find_begin(&look->symbols, graph, address, &found, &near)) {
+			snprintf(nearest->name, sizeof(nearest->name), "0x%" PRIx64, near);
+			r = 0;
+			continue;
+		}
+		r = grow_one(&look->symbols.items, look->symbols.n, &look->symbols.n_allocated);
+		found.name = r == 0 ? strdup(text) : NULL;
+		if (!found.name)
+			return -ENOMEM;
+		look->symbols.items[look->symbols.n++] = found;
+	}
+	return r;
+}
 
 /* One function for all symbols of a place. A symbol without a size reaches to the next one. */
 static int group(struct look *look)
@@ -742,6 +816,11 @@ static int look_into(struct look *look, struct object *object, const struct func
 
 	if (r == 0)
 		r = read_symbols(object, &look->symbols);
+	if (r == 0 && look->choice)
+		r = add_addresses(look, object);
+	if (look->symbols.n)
+		qsort(look->symbols.items, look->symbols.n, sizeof(*look->symbols.items),
+		      compare_symbols);
 	if (r == 0 && look->choice && function_choice_needs_sources(look->choice))
 		r = read_units(object, &look->units);
 	if (r == 0)

@@ -209,6 +209,8 @@ static int compile(const struct reader *reader, const char *from, size_t n)
 
 	if (n == 0)
 		return refuse(reader, from, "the expression for names is empty");
+	if (strncmp(from, "0x", 2) == 0 && !reader->rule->module)
+		return refuse(reader, from, "an address needs its file: MODULE!0x1234");
 	if (asprintf(&pattern, "^(%.*s)$", (int)n, from) < 0)
 		return -ENOMEM;
 	int r = regcomp(&reader->rule->regex, pattern, REG_EXTENDED | REG_NOSUB);

@@ -43,15 +43,40 @@ def ends(database, *columns):
         f" GROUP BY {names}")}
 
 
+BLOCKS = {
+    (101, ALIVE): 100, (102, ALIVE): 100, (103, ALIVE): 100, (104, ALIVE): 100,
+    (105, ALIVE): 100, (107, REALLOC): 100, (108, FREED): 100, (109, ALIVE): 50,
+    (110, ALIVE): 1, (111, FREED): 200, (112, RESET): 1000, (113, CUT): 10,
+    (114, ALIVE): 15}
+
+
+def check_stripped(folder, victim):
+    """The same functions, by their addresses in a copy without names."""
+    found = json.loads(whole.run([MEMSIGHT, "record", "--quiet", "--functions-dry-run",
+                                  "--function-include", "^pool_", "--format", "json", victim]))
+    places = {row["function"]: row["address"] for row in found}
+    stripped = os.path.join(folder, "stripped")
+    whole.run(["strip", "-o", stripped, victim])
+    options = []
+    for rule in RULES:
+        names, keys = rule.split(":")
+        for name in names.split("|"):
+            options += ["--alloc-function", f"stripped!{places[name]}:{keys}"]
+    database = record(folder, [stripped], *options)
+    equal(ends(database, "size", "end_kind"), BLOCKS, f"{victim}, stripped: blocks")
+    equal(database.losses(), {}, f"{victim}, stripped: losses")
+    inside = f"stripped!{int(places['pool_take'], 16) + 1:#x}"
+    for option in ("--alloc-function", inside + ":size=arg2"), ("--function-include", inside):
+        outcome = whole.Outcome([MEMSIGHT, "record", "--functions-dry-run", *option, stripped])
+        checks.that(outcome.status == 1 and f"is {places['pool_take']} meant?" in outcome.messages,
+                    f"{option}: {outcome.status}, {outcome.messages}")
+
+
 def check_victim(folder, victim):
     options = [word for rule in RULES for word in ("--alloc-function", rule)]
     for stacks in ("dwarf", "fp"):
         database = record(folder, [victim], *options, "--stacks", stacks)
-        equal(ends(database, "size", "end_kind"), {
-            (101, ALIVE): 100, (102, ALIVE): 100, (103, ALIVE): 100, (104, ALIVE): 100,
-            (105, ALIVE): 100, (107, REALLOC): 100, (108, FREED): 100, (109, ALIVE): 50,
-            (110, ALIVE): 1, (111, FREED): 200, (112, RESET): 1000, (113, CUT): 10,
-            (114, ALIVE): 15},
+        equal(ends(database, "size", "end_kind"), BLOCKS,
               f"{victim}, {stacks}: blocks by size and end")
         equal(database.losses(), {}, f"{victim}, {stacks}: losses")
         equal(database.ask("SELECT n_blocks, live_blocks FROM pool WHERE address <> 0 ORDER BY"
@@ -71,6 +96,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="memsight-test-") as folder:
         for victim in sys.argv[2:]:
             check_victim(folder, os.path.abspath(victim))
+            check_stripped(folder, os.path.abspath(victim))
     checks.end()
 
 
