@@ -1,9 +1,6 @@
 #include "analyze/hints.h"
 
-#include <fcntl.h>
-#include <gelf.h>
 #include <inttypes.h>
-#include <libelf.h>
 #include <sqlite3.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -17,10 +14,9 @@
 #include "store/database.h"
 #include "store/statement.h"
 
-#define DPKG_INFO	"/var/lib/dpkg/info"
-#define MIN_LACK	0.05 /* of the bytes or of the time, to be worth a hint */
-#define MAX_EXECUTABLES 8
-#define MAX_FILES	3
+#define DPKG_INFO "/var/lib/dpkg/info"
+#define MIN_LACK  0.05 /* of the bytes or of the time, to be worth a hint */
+#define MAX_FILES 3
 
 static const char add_fact_sql[] =
 	"INSERT OR REPLACE INTO fact (run_id, key, at_end, value) VALUES (?1, ?2, 1, ?3)";
@@ -46,8 +42,11 @@ static const char nameless_sql[] =
 	" module.run_id = ?1 AND module.path = symbol.path AND debug_info = 'none') GROUP BY"
 	" symbol.path ORDER BY part DESC LIMIT 1";
 
-static const char executables_sql[] =
-	"SELECT DISTINCT exe FROM process WHERE run_id = ?1 AND traced LIMIT ?2";
+static const char allocators_sql[] =
+	"INSERT OR REPLACE INTO fact (run_id, key, at_end, value) SELECT ?1, 'hint.allocator.' ||"
+	" exe, 1, exe || ' brings its own malloc inside the executable: its calls of it are not"
+	" seen, only its mmap calls' FROM (SELECT DISTINCT exe FROM loss JOIN process ON process.id"
+	" = process_id WHERE loss.run_id = ?1 AND reason = 'malloc of its own')";
 
 static int add_fact(sqlite3 *handle, int64_t run_id, const char *key, const char *value)
 {
@@ -64,62 +63,15 @@ static int add_fact(sqlite3 *handle, int64_t run_id, const char *key, const char
 	return db_errno(handle, code);
 }
 
-/* Whether a symbol table section defines a function named malloc. */
-static bool section_defines_malloc(Elf *elf, Elf_Scn *section)
-{
-	GElf_Shdr head;
-	GElf_Sym symbol;
-	Elf_Data *data = elf_getdata(section, NULL);
-
-	if (!gelf_getshdr(section, &head) || !data || head.sh_entsize == 0)
-		return false;
-	if (head.sh_type != SHT_SYMTAB && head.sh_type != SHT_DYNSYM)
-		return false;
-	for (int i = 0; (GElf_Xword)i < head.sh_size / head.sh_entsize; i++) {
-		if (!gelf_getsym(data, i, &symbol) || symbol.st_shndx == SHN_UNDEF)
-			continue;
-		const char *name = elf_strptr(elf, head.sh_link, symbol.st_name);
-		if (name && strcmp(name, "malloc") == 0 && GELF_ST_TYPE(symbol.st_info) == STT_FUNC)
-			return true;
-	}
-	return false;
-}
-
-static bool defines_malloc(const char *path)
-{
-	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
-	Elf_Scn *section = NULL;
-	bool found = false;
-
-	if (fd < 0 || elf_version(EV_CURRENT) == EV_NONE)
-		return false;
-	Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
-	while (elf && !found && (section = elf_nextscn(elf, section)))
-		found = section_defines_malloc(elf, section);
-	elf_end(elf);
-	return found;
-}
-
 static int hint_allocators(sqlite3 *handle, int64_t run_id)
 {
 	auto_statement sqlite3_stmt *stmt = NULL;
-	int r = db_errno(handle, sqlite3_prepare_v2(handle, executables_sql, -1, &stmt, NULL));
+	int r = db_errno(handle, sqlite3_prepare_v2(handle, allocators_sql, -1, &stmt, NULL));
 
+	if (r < 0)
+		return r;
 	sqlite3_bind_int64(stmt, 1, run_id);
-	sqlite3_bind_int(stmt, 2, MAX_EXECUTABLES);
-	for (int i = 0; r == 0 && statement_advance(stmt) == SQLITE_ROW; i++) {
-		const char *exe = statement_string(stmt, 0);
-		char key[32], value[4400];
-		if (!defines_malloc(exe))
-			continue;
-		snprintf(key, sizeof(key), "hint.allocator.%d", i);
-		snprintf(value, sizeof(value),
-			 "%s brings its own malloc inside the executable: its "
-			 "calls of it are not seen, only its mmap calls",
-			 exe);
-		r = add_fact(handle, run_id, key, value);
-	}
-	return r;
+	return db_errno(handle, statement_advance(stmt));
 }
 
 /* What a module lacks, and who says so: a share of something, and a module's path. */

@@ -154,7 +154,8 @@ const struct report report_functions = {
 	.counts_blocks = true,
 	.is_sampled = true,
 	.title = "Functions (record --function-include) and regions, by their own time",
-	.nothing = "No function was recorded: record --function-include REGEX"
+	.nothing = "No chosen function was called: record --function-include REGEX chooses"
+		   " them; what the compiler put into its callers is no call"
 		   " (docs/functions.md).",
 	.note = "time: wall time, added up over calls and threads, once where a function"
 		" calls itself; own: without the functions and regions inside that were"

@@ -170,6 +170,8 @@ def static_programs_are_recorded(edge):
         losses = {reason for source, reason in traced.losses() if source == "tracealloc"}
         losses -= {"stack cut short"}
         edge.that(not losses, f"{name}: nothing is lost: {losses}")
+        hints = traced.ask("SELECT value FROM fact WHERE key LIKE 'hint.allocator%'")
+        edge.that(not hints, f"{name}: its malloc is seen: {hints}")
         n_threads = traced.one("SELECT count(DISTINCT thread_id) FROM allocation WHERE size = 1931")
         edge.that(n_threads == 2, f"{name}: threads that allocated: {n_threads}")
         found = traced.ask("""
