@@ -387,6 +387,12 @@ static int took(struct import *import, uint32_t thread, uint64_t what, uint64_t 
 			    (double)ticks * import->clock.ns_per_tick);
 }
 
+/* As of records whose type is not known: trace/reader.h counts those. */
+static int count_newer(struct import *import)
+{
+	return losses_count(&import->losses, "trace", "records of a newer version", 1);
+}
+
 static int on_own_time(struct import *import, uint32_t thread, const struct merge_event *event)
 {
 	static const enum own_cost costs[TRACE_OWN_COUNT] = {
@@ -396,7 +402,7 @@ static int on_own_time(struct import *import, uint32_t thread, const struct merg
 	};
 
 	if (event->address >= TRACE_OWN_COUNT)
-		return 0; /* from a newer writer */
+		return count_newer(import);
 	if (event->address < TRACE_OWN_BLOCK)
 		return took(import, thread, event->address, event->detail);
 	return on_empty(import, thread, costs[event->address], event->detail);
@@ -427,7 +433,7 @@ static int apply_note(struct import *import, uint32_t thread, const struct merge
 		if (notes[i].call == event->call)
 			return notes[i].handle(import, &note);
 	}
-	return 0; /* from a newer writer */
+	return count_newer(import);
 }
 
 int import_apply_note(struct import *import, uint32_t thread, const struct merge_event *event)

@@ -189,7 +189,7 @@ static const char own_time_foot_sql[] =
 
 /* --overhead of a run with regions or functions. */
 const struct report report_own_time = {
-	.name = "overhead",
+	.name = "own_time",
 	.title = "What memsight took of the time in regions and functions, and was taken out",
 	.foot_sql = own_time_foot_sql,
 	.note = "counted: so many hooks, each taken to last as the tried ones did, in ns; error:"

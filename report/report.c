@@ -39,6 +39,8 @@ const struct report *const reports[] = { REPORTS(REPORT) NULL };
 
 const struct report *report_find(const char *name)
 {
+	if (strcmp(name, report_own_time.name) == 0)
+		return &report_own_time;
 	for (const struct report *const *report = reports; *report; report++)
 		if (strcmp((*report)->name, name) == 0)
 			return *report;

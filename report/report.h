@@ -95,7 +95,7 @@ extern const struct report *const reports[];
 /* Not in the table: bytes that nobody touched for request->cold_ns (--cold=60s). */
 extern const struct report report_cold_for;
 
-/* The report of a name, or NULL. */
+/* The report of a name, or NULL. "own_time" is that of --overhead in a run with regions. */
 const struct report *report_find(const char *name);
 
 /* The report that answers for a run: another one where its blocks were picked, or by --overhead. */

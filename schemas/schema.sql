@@ -724,7 +724,8 @@ CREATE TABLE region (
     bytes     INTEGER NOT NULL DEFAULT 0, -- [bytes] asked for by them
     n_samples INTEGER NOT NULL DEFAULT 0, -- [samples] clock: samples of the thread
     time_ns   INTEGER NOT NULL DEFAULT 0, -- [ns] clock: CPU time that they stand for, ns
-    n_faults  INTEGER NOT NULL DEFAULT 0 -- [page faults] page faults of the thread
+    n_faults  INTEGER NOT NULL DEFAULT 0, -- [page faults] page faults of the thread
+    cost_ns   INTEGER NOT NULL DEFAULT 0 -- [ns] what memsight took of start to end: `own_time`
 );
 
 -- Marks that the program set. *When was the input read?*

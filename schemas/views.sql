@@ -30,6 +30,11 @@ AND CASE WHEN born.name GLOB 'operator new[[][]]*' THEN 'array'
  <> CASE died.name WHEN 'operator delete[]' THEN 'array'
          WHEN 'operator delete' THEN 'single' ELSE 'malloc' END;
 
+DROP VIEW IF EXISTS region_net;
+CREATE VIEW region_net AS -- each trip, with and without what memsight took of its time
+SELECT region.*, end_ns - start_ns AS gross_ns, end_ns - start_ns - cost_ns AS net_ns
+FROM region;
+
 DROP VIEW IF EXISTS mapping_kind;
 CREATE VIEW mapping_kind AS -- what each mapping is, in a word
 SELECT mapping.id AS mapping_id,

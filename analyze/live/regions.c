@@ -98,8 +98,8 @@ struct regions {
 static const struct rows_table region_table = {
 	.name = "region",
 	.columns = "id, run_id, thread_id, parent_id, name, start_ns, end_ns, path_id, ending,"
-		   " n_blocks, bytes, n_samples, time_ns, n_faults",
-	.types = "nnnitnnnnnnnnn",
+		   " n_blocks, bytes, n_samples, time_ns, n_faults, cost_ns",
+	.types = "nnnitnnnnnnnnnn",
 };
 
 int regions_open(struct db *db, int64_t run_id, const struct tasks *tasks,
@@ -338,8 +338,17 @@ static void add(struct counts *to, const struct counts *more)
 	own_taken_add(&to->taken, &more->taken);
 }
 
+/* Of what was measured in whole: never more than there is. */
+static int64_t cost_of(const struct regions *regions, const struct counts *counts)
+{
+	double ns = own_time_of(regions->own, &counts->taken);
+
+	return ns < (double)counts->wall_ns ? llround(ns) : counts->wall_ns;
+}
+
+/* all: of the trip, with what was inside. */
 static int write_row(struct regions *regions, uint32_t thread, const struct trip *trip,
-		     const struct trip *outer)
+		     const struct trip *outer, const struct counts *all)
 {
 	const struct task_thread *task = tasks_thread(regions->tasks, thread);
 	union rows_cell *cells = trip->row && task ? rows_add(regions->rows) : NULL;
@@ -360,6 +369,7 @@ static int write_row(struct regions *regions, uint32_t thread, const struct trip
 	cells[11].integer = (int64_t)trip->own.n_samples;
 	cells[12].integer = (int64_t)trip->own.time_ns;
 	cells[13].integer = (int64_t)trip->own.n_faults;
+	cells[14].integer = cost_of(regions, all);
 	return 0;
 }
 
@@ -406,7 +416,7 @@ static int end_trip(struct regions *regions, uint32_t thread, size_t i, int64_t 
 								.around = outer ? outer->number : 0,
 								.is_inner = trip.is_inner,
 							});
-	return r < 0 ? r : write_row(regions, thread, &trip, outer);
+	return r < 0 ? r : write_row(regions, thread, &trip, outer, &all);
 }
 
 /* The region that a pop of that name ends; the number of all: there is none. */
@@ -610,14 +620,6 @@ int regions_took(struct regions *regions, uint32_t thread, enum trace_own what, 
 	return own_time_measured(regions->own, thread, what, ns);
 }
 
-/* Of what was measured in whole: never more than there is. */
-static int64_t cost_of(const struct regions *regions, const struct counts *counts)
-{
-	double ns = own_time_of(regions->own, &counts->taken);
-
-	return ns < (double)counts->wall_ns ? llround(ns) : counts->wall_ns;
-}
-
 /* ---- End ---- */
 
 /* When a thread ended, as far as anybody told. */
@@ -669,6 +671,7 @@ int regions_finish(struct regions *regions, int64_t end_ns)
 			r = end_trip(regions, thread, regions->stacks[thread].n - 1,
 				     end_of(regions, thread, end_ns), REGION_LEFT);
 	}
+	own_time_settle(regions->own);
 	for (size_t i = 0; i < regions->n_paths && r == 0; i++)
 		r = write_path(regions, i);
 	for (uint32_t text = 1; text < regions->n_counted && r == 0; text++)

@@ -18,6 +18,7 @@ struct durations {
 	size_t n_allocated;
 	double mean_ns; /* of the middle half: stamps are whole ns, and some are interrupted */
 	double spread_ns; /* half of them lie so near to the middle */
+	size_t n_summed; /* that these two are of */
 };
 
 struct thread {
@@ -33,7 +34,6 @@ struct thread {
 struct own_time {
 	const struct tasks *tasks;
 	struct durations costs[OWN_COSTS];
-	bool is_summed;
 	struct thread *threads;
 	size_t n_threads;
 	size_t n_threads_allocated;
@@ -144,31 +144,41 @@ int own_time_measured(struct own_time *own, uint32_t thread, enum trace_own what
 	return 0;
 }
 
-static void sum_up(struct own_time *own)
+static void sum_up(struct durations *cost)
 {
-	for (unsigned i = 0; i < OWN_COSTS && !own->is_summed; i++) {
-		struct durations *cost = &own->costs[i];
-		size_t from = cost->n / 4, n = cost->n - 2 * from;
+	size_t from = cost->n / 4, n = cost->n - 2 * from;
 
-		if (n == 0)
-			continue;
-		statistics_sort(cost->ns, cost->n);
-		cost->mean_ns = statistics_mean(cost->ns + from, n);
-		cost->spread_ns = (statistics_quantile(cost->ns, cost->n, 0.75) -
-				   statistics_quantile(cost->ns, cost->n, 0.25)) /
-				  2;
-	}
-	own->is_summed = true;
+	if (cost->n == cost->n_summed)
+		return;
+	statistics_sort(cost->ns, cost->n);
+	cost->mean_ns = statistics_mean(cost->ns + from, n);
+	cost->spread_ns = (statistics_quantile(cost->ns, cost->n, 0.75) -
+			   statistics_quantile(cost->ns, cost->n, 0.25)) /
+			  2;
+	cost->n_summed = cost->n;
 }
 
+/* Sums are made anew when there are twice as many: each process adds some at its begin. */
 double own_time_of(struct own_time *own, const struct own_taken *taken)
 {
 	double ns = taken->ns;
 
-	sum_up(own);
-	for (unsigned i = 0; i < OWN_COSTS; i++)
-		ns += (double)taken->n[i] * own->costs[i].mean_ns;
+	for (unsigned i = 0; i < OWN_COSTS; i++) {
+		struct durations *cost = &own->costs[i];
+
+		if (taken->n[i] == 0)
+			continue;
+		if (cost->n >= 2 * cost->n_summed)
+			sum_up(cost);
+		ns += (double)taken->n[i] * cost->mean_ns;
+	}
 	return ns;
+}
+
+void own_time_settle(struct own_time *own)
+{
+	for (unsigned i = 0; i < OWN_COSTS; i++)
+		sum_up(&own->costs[i]);
 }
 
 static int write_cost(const struct own_time *own, struct db *db, int64_t run_id, unsigned i)
@@ -228,7 +238,7 @@ int own_time_write(struct own_time *own, struct db *db, int64_t run_id)
 {
 	int r = 0;
 
-	sum_up(own);
+	own_time_settle(own);
 	for (unsigned i = 0; i < OWN_COSTS && r == 0; i++)
 		r = write_cost(own, db, run_id, i);
 	for (uint32_t i = 0; i < own->n_threads && r == 0; i++)

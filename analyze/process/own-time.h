@@ -53,8 +53,12 @@ int own_time_empty(struct own_time *own, uint32_t thread, const struct own_empty
 int own_time_count(struct own_time *own, uint32_t thread, enum own_cost cost);
 int own_time_measured(struct own_time *own, uint32_t thread, enum trace_own what, double ns);
 
-/* All of it in ns, when all empty ones are there: nothing for what was never measured. */
+/*
+ * All of it in ns, by the empty ones that are there; by all of them once they are settled, when no
+ * more come. Nothing for what was never measured.
+ */
 double own_time_of(struct own_time *own, const struct own_taken *taken);
+void own_time_settle(struct own_time *own);
 
 /* Write both tables. Returns 0 or a negative errno. */
 int own_time_write(struct own_time *own, struct db *db, int64_t run_id);

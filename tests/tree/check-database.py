@@ -10,6 +10,7 @@ import tree
 
 # Views that have the columns of a table and some names; the page says so in a sentence.
 SHORT_VIEWS = {
+    "region_net": ["gross_ns", "net_ns"],
     "not_freed": ["function", "file", "line"], "mismatched_free": ["born_by", "freed_by"],
     "mapping_kind": ["mapping_id", "kind"]
 }

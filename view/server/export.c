@@ -207,8 +207,8 @@ static int add_objects(struct store *store, int64_t run_id)
 static int add_reports(struct store *store)
 {
 	static const char *const kinds[] = {
-		"findings", "peak",	"leaks",   "hot",	"cold",	 "unused",
-		"sharing",  "resident", "regions", "functions", "pools", "plugins",
+		"findings", "peak",    "leaks",	    "hot",   "cold",	"unused",   "sharing",
+		"resident", "regions", "functions", "pools", "plugins", "own_time",
 	};
 	int r = 0;
 

@@ -48,6 +48,13 @@ def check(name, database, counted, tried):
                                  " region_total WHERE name = 'outer') FROM region WHERE"
                                  " name = 'outer'")[0]
     checks.that(before == after, f"{name}: outer lasted {before}, and {after} with all costs")
+    # Of each trip, too: of outermost ones it is all that was taken.
+    taken, of_trips, wrong = database.ask(
+        "SELECT (SELECT sum(all_cost_ns) FROM region_total WHERE parent_id IS NULL), sum(cost_ns),"
+        " count(iif(net_ns = gross_ns - cost_ns AND net_ns >= 0, NULL, 1)) FROM region_net"
+        " WHERE parent_id IS NULL")[0]
+    checks.that(of_trips > 0 and abs(taken - of_trips) <= taken / 100 + 20 and wrong == 0,
+                f"{name}: trips have {of_trips}, totals {taken}")
 
 
 def check_report(folder, database):

@@ -114,6 +114,9 @@ def functions_stand_below_regions_and_a_list_without_rows_is_hidden(checks, page
         return ["functions", "pools", "plugins"].map(
             (kind) => document.querySelector(`.panel-${kind}`).hidden);""")
     checks.that(hidden == [False, True, True], f"hidden: {hidden}")
+    kinds = [row["Kind"] for row in page.rows("own_time")]
+    checks.that(sorted(kinds) == sorted(row["kind"] for row in page.report("--overhead")),
+                f"what was taken out: {kinds}")
 
 
 def call_paths_are_whole_when_they_are_wanted(checks, page):

@@ -118,6 +118,33 @@ START_TEST(a_trace_cut_at_any_byte_is_read_up_to_there)
 }
 END_TEST
 
+START_TEST(what_only_a_newer_version_knows_is_counted)
+{
+	static const struct import_options options = { .force = true };
+	static const struct trace_event events[] = {
+		{ .op = TRACE_OP_NOTE, .call = 0xfe, .ticks = 10 },
+		{ .op = TRACE_OP_NOTE, .call = TRACE_CALL_OWN_TIME, .ticks = 20, .address = 99 },
+	};
+	struct maker newer;
+	struct db *db;
+
+	maker_init(&newer);
+	maker_process(&newer, 1, 0, 0);
+	maker_thread(&newer, 1, 1, 0);
+	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
+		maker_event(&newer, 1, &events[i]);
+	maker_commit(&newer, 100);
+	maker_close(&newer, 100);
+	ck_assert_int_eq(db_open_any(newer.trace, &options, &db), 0);
+	ck_assert_int_eq(check_integer(db_handle(db), "SELECT sum(count) FROM loss"
+						      " WHERE reason = 'records of a newer"
+						      " version'"),
+			 2);
+	db_close(db);
+	maker_finish(&newer);
+}
+END_TEST
+
 START_TEST(a_trace_with_any_byte_turned_says_so)
 {
 	sum_whole();
@@ -146,6 +173,7 @@ int main(void)
 	suite_add_tcase(suite, tcase);
 	tcase_set_timeout(tcase, 600);
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
+	tcase_add_test(tcase, what_only_a_newer_version_knows_is_counted);
 	tcase_add_loop_test(tcase, a_trace_cut_at_any_byte_is_read_up_to_there, 0, fewer(PARTS));
 	tcase_add_loop_test(tcase, a_trace_with_any_byte_turned_says_so, 0, fewer(PARTS));
 	return suite_run(suite);

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""record --functions-dry-run. Arguments: memsight, the victim, the same whose code begins at 0."""
+"""record --functions-dry-run. Arguments: memsight, the victim, the same whose code begins at 0, a
+program whose code is gone for a while."""
 import csv
 import io
 import json
@@ -10,10 +11,11 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 import whole
 
-MEMSIGHT, VICTIM, AT_ZERO = map(os.path.abspath, sys.argv[1:4])
+MEMSIGHT, VICTIM, AT_ZERO, UNMAPPED = map(os.path.abspath, sys.argv[1:5])
 checks = whole.Checks()
 
 JUMP, SHORT, NOPS = "jump", "short jump", "nops"
@@ -191,6 +193,23 @@ def check_refusals(folder):
                     and outcome.messages.count("\n") == 1, f"{options}: {outcome.messages}")
 
 
+def check_exec():
+    """A process without code, as amid an exec, is looked at again until it has some."""
+    with subprocess.Popen([UNMAPPED], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        if process.stdout.readline() != b"gone\n":
+            print("not measured: no memory may be code")
+            return
+        with subprocess.Popen([MEMSIGHT, "record", "--functions-dry-run", "--format", "csv",
+                               "--function-include", "^main$", "-p", str(process.pid)],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as memsight:
+            time.sleep(0.3) # it looks for a second
+            process.stdin.write(b"\n")
+            process.stdin.flush()
+            output, messages = memsight.communicate()
+        checks.that(memsight.returncode == 0 and b"main," in output, f"{output} {messages}")
+        process.stdin.write(b"\n")
+
+
 def check_files(folder):
     """Files without names, and files that end too early, give an answer, not a crash."""
     stripped = os.path.join(folder, "stripped")
@@ -227,6 +246,7 @@ with tempfile.TemporaryDirectory() as scratch:
     check_choice(scratch)
     check_sets()
     check_process(scratch)
+    check_exec()
     check_refusals(scratch)
     check_files(scratch)
 checks.end()

@@ -72,6 +72,8 @@ const FUNCTIONS_HELP = "Functions whose calls were recorded (--function-include)
 	+ "most time of its own first.";
 const POOLS_HELP = "Pools of allocators of the program's own (--alloc-function, --allocators, "
 	+ "memsight_block), most bytes first.";
+const OWN_TIME_HELP = "What memsight took of the time in regions and functions: times above are "
+	+ "without it.";
 const PLUGINS_HELP = "What components of plug-ins counted in functions and regions (--load).";
 
 /**
@@ -100,8 +102,9 @@ const PAGES = [
 		"Resident memory", RESIDENT_HELP)], next: ["resident", "mappings"] },
 	{ id: "regions", title: "Regions", panels: ["overview", list("regions", "Regions",
 		REGIONS_HELP), rareList("functions", "Functions", FUNCTIONS_HELP),
-	rareList("pools", "Pools", POOLS_HELP), rareList("plugins", "Plug-ins", PLUGINS_HELP)],
-	next: ["regions", "functions", "pools", "plugins"] },
+	rareList("pools", "Pools", POOLS_HELP), rareList("plugins", "Plug-ins", PLUGINS_HELP),
+	rareList("own_time", "Taken out", OWN_TIME_HELP)],
+	next: ["regions", "functions", "pools", "plugins", "overhead"] },
 	{ id: "series", title: "Series", panels: ["series"] },
 	{ id: "diff", title: "Diff", panels: ["diff"] },
 	{ id: "run", title: "Run", panels: ["overview", "run"] },
