@@ -11,12 +11,12 @@ int decode_cache_init(struct cache *cache, size_t n_entries)
 {
 	size_t n_sets = 1;
 
-	while (n_sets * CACHE_WAYS < n_entries && n_sets < SIZE_MAX / 2 / CACHE_WAYS)
+	while (n_sets * CACHE_WAYS < n_entries && n_sets < UINT32_MAX / 2 / CACHE_WAYS)
 		n_sets *= 2;
-	cache->n_sets = n_sets;
-	cache->entries = calloc(n_sets, CACHE_WAYS * sizeof(*cache->entries));
-	cache->next_victim = calloc(n_sets, 1);
-	if (cache->entries && cache->next_victim)
+	*cache = (struct cache){ .n_sets = n_sets, .n_entries = n_sets * CACHE_WAYS };
+	cache->entries = malloc(cache->n_entries * sizeof(*cache->entries));
+	cache->numbers = calloc(cache->n_entries, sizeof(*cache->numbers));
+	if (cache->entries && cache->numbers)
 		return 0;
 	decode_cache_finish(cache);
 	return -ENOMEM;
@@ -25,7 +25,7 @@ int decode_cache_init(struct cache *cache, size_t n_entries)
 void decode_cache_finish(struct cache *cache)
 {
 	free(cache->entries);
-	free(cache->next_victim);
+	free(cache->numbers);
 	*cache = (struct cache){ 0 };
 }
 
@@ -39,30 +39,34 @@ static size_t find_set(const struct cache *cache, uint32_t process, uint64_t add
 const struct instruction *decode_cache_find(const struct cache *cache, uint32_t process,
 					    uint64_t address, uint64_t version)
 {
-	const struct instruction *entry =
-		&cache->entries[find_set(cache, process, address) * CACHE_WAYS];
+	const uint32_t *numbers = &cache->numbers[find_set(cache, process, address) * CACHE_WAYS];
 
-	for (unsigned way = 0; way < CACHE_WAYS; way++, entry++)
+	for (unsigned way = 0; way < CACHE_WAYS && numbers[way]; way++) {
+		const struct instruction *entry = &cache->entries[numbers[way] - 1];
+
 		if (entry->address == address && entry->process == process &&
 		    entry->version == version && entry->execute != CACHE_UNUSED)
 			return entry;
+	}
 	return NULL;
 }
 
 const struct instruction *decode_cache_add(struct cache *cache,
 					   const struct instruction *instruction)
 {
-	size_t set = find_set(cache, instruction->process, instruction->address);
-	struct instruction *entry =
-		&cache->entries[set * CACHE_WAYS + cache->next_victim[set]++ % CACHE_WAYS];
+	size_t number = cache->n_added++ % cache->n_entries, way = 0;
+	size_t set = find_set(cache, instruction->process, instruction->address) * CACHE_WAYS;
 
-	*entry = *instruction;
-	return entry;
+	while (way < CACHE_WAYS && cache->numbers[set + way])
+		way++;
+	cache->numbers[set + (way < CACHE_WAYS ? way : number % CACHE_WAYS)] = (uint32_t)number + 1;
+	cache->entries[number] = *instruction;
+	return &cache->entries[number];
 }
 
 void decode_cache_drop(struct cache *cache, uint32_t process, uint64_t start, uint64_t end)
 {
-	for (size_t i = 0; i < cache->n_sets * CACHE_WAYS; i++) {
+	for (size_t i = 0; i < cache->n_added && i < cache->n_entries; i++) {
 		struct instruction *entry = &cache->entries[i];
 		uint64_t n_bytes = entry->bytes ? entry->bytes : INSTRUCTION_MAX_BYTES;
 

@@ -1,13 +1,16 @@
 #pragma once
 /*
- * Decoded instructions by (process, address): 4 ways per set, the oldest of a full set goes. The
- * memory is fixed when it is made.
+ * Decoded instructions by (process, address): 4 ways per set. They lie in the order of their coming,
+ * so that few of them take few pages; where all room is taken the oldest goes. The memory is fixed
+ * when it is made.
  */
 #include "decode/x86/instruction.h"
 
 struct cache {
 	struct instruction *entries;
-	uint8_t *next_victim; /* per set */
+	size_t n_entries;
+	uint64_t n_added; /* so far: the next one has this number, modulo n_entries */
+	uint32_t *numbers; /* of each way of each set: that of an entry + 1; 0: none */
 	size_t n_sets; /* a power of two */
 };
 

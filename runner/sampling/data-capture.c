@@ -18,7 +18,7 @@
 #define RANGE_BYTES	 (TRACE_HELD_WORDS * WORD_BYTES)
 #define LEAST_OPEN	 0.001f /* of a sample's time: less is rounding */
 #define MAX_LOADS	 16u /* instructions of a window that load */
-#define MAX_TRIES	 12u /* of an instruction before it is left alone */
+#define MAX_TRIES	 4u /* of an instruction before it is left alone */
 #define TRY_AGAIN	 16u /* samples after which it is looked at once more, then twice as many */
 #define MAX_DOUBLED	 4u
 #define LEARN_AGAIN	 512u /* samples after which it is found out anew what is of use */
@@ -529,9 +529,12 @@ static uint32_t count_sample(struct run_data *data, uint32_t process_id)
 	return ++seen->n_samples;
 }
 
-/* Whether the sample's window is worth a look. */
-static bool is_wanted(struct run_data *data, struct tried *tried)
+bool run_data_wants(struct run_data *data, const struct image *image, uint64_t ip)
 {
+	if (image->pid == data->forbidden_pid || ip >> 63) /* the kernel's */
+		return false;
+
+	struct tried *tried = find_tried(data, image->id, ip);
 	uint32_t n_all = count_sample(data, tried->process_id);
 
 	if (++tried->n_samples < MIN_SAMPLES || tried->n_samples < n_all / ONE_IN ||
@@ -648,8 +651,7 @@ int run_data_sample(struct run_data *data, const struct pmu_record *record,
 	struct tried *tried = find_tried(data, image->id, sample->ip);
 	struct decode_sample input;
 
-	if (record->is_kernel || image->pid == data->forbidden_pid || !is_wanted(data, tried) ||
-	    !decode_take_sample(sample, &input))
+	if (record->is_kernel || !decode_take_sample(sample, &input))
 		return 0;
 	input.fs_base = image_fs_base(image, record->origin.tid);
 	input.process = image->id;
@@ -680,6 +682,11 @@ int run_data_round(struct run_data *data, uint64_t ticks)
 
 void run_data_forget(struct run_data *data, uint32_t process_id, uint64_t start, uint64_t end)
 {
+	/* Nobody asks for an image that is gone: to look through what is kept of it costs only. */
+	if (start == 0 && end == UINT64_MAX) {
+		code_spans_forget(&data->fixed.spans, process_id, start, end);
+		return;
+	}
 	if (fixed_pages_forget(&data->fixed, process_id, start, end))
 		decode_invalidate(data->decoder, process_id, start, end);
 	data_pages_forget(data->pages, process_id, start, end);

@@ -35,10 +35,10 @@ int run_data_create(const struct code_changing_sink *sink, struct run_code *code
 		    struct run_data **ret_data);
 struct run_data *run_data_destroy(struct run_data *data); /* accepts NULL */
 
-/*
- * A sample with registers of a live process. Nearly always one look into a table. Returns 0 or
- * -ENOMEM.
- */
+/* Whether a sample of a live process is worth a look: nearly always only that of a table. */
+bool run_data_wants(struct run_data *data, const struct image *image, uint64_t ip);
+
+/* A sample with registers that is. Returns 0 or -ENOMEM. */
 int run_data_sample(struct run_data *data, const struct pmu_record *record,
 		    const struct image *image);
 

@@ -6,7 +6,7 @@
 #include "common/clock.h"
 #include "runner/sampling/process-read.h"
 
-#define MAX_PAGES    4096u /* some 4.2 KiB each, made when they are wanted */
+#define MAX_PAGES    4096u /* some 4.2 KiB each, which take memory when they are wanted */
 #define GROUP	     16u /* pages that are read with the first of them, ... */
 #define MAX_AHEAD    1024u /* ... of an image so many: some 0.5 us each */
 #define MAX_DUE	     1024u
@@ -16,7 +16,9 @@
 #define TICK_NS	     (UINT64_C(1) << 20) /* of times, which take less room so */
 
 struct data_pages {
-	struct data_page *items[MAX_PAGES];
+	struct data_page *items[MAX_PAGES]; /* by their place, each in room[] */
+	struct data_page *room; /* MAX_PAGES, in the order of their coming */
+	uint32_t n;
 	uint64_t start, end; /* all pages lie there: most of what is forgotten is elsewhere */
 	uint64_t regions[REGIONS / 64]; /* one bit for each that has had pages, direct-mapped */
 	struct process_pages present;
@@ -38,8 +40,8 @@ struct data_pages *data_pages_create(void)
 {
 	struct data_pages *pages = calloc(1, sizeof(*pages));
 
-	if (!pages)
-		return NULL;
+	if (!pages || !(pages->room = calloc(MAX_PAGES, sizeof(*pages->room))))
+		return data_pages_destroy(pages);
 	pages->round = 1;
 	return pages;
 }
@@ -48,8 +50,7 @@ struct data_pages *data_pages_destroy(struct data_pages *pages)
 {
 	if (!pages)
 		return NULL;
-	for (size_t i = 0; i < MAX_PAGES; i++)
-		free(pages->items[i]);
+	free(pages->room);
 	process_pages_finish(&pages->present);
 	free(pages);
 	return NULL;
@@ -148,12 +149,12 @@ static struct data_page *take_place(struct data_pages *pages, uint32_t process_i
 	struct data_page **slot = page_slot(pages, process_id, address);
 	struct data_page *page = *slot;
 
-	if (!page && !(page = *slot = calloc(1, sizeof(*page))))
-		return NULL;
-	if (page->address == address && page->process_id == process_id)
+	if (page && page->address == address && page->process_id == process_id)
 		return page;
-	if (page->round == pages->round && page->is_wanted)
+	if (page && page->round == pages->round && page->is_wanted)
 		return NULL;
+	if (!page)
+		page = *slot = &pages->room[pages->n++];
 	begin_page(pages, page, process_id, address);
 	return page;
 }

@@ -29,40 +29,34 @@ static int keep_task(struct samples *samples, const void *record, size_t n_bytes
 	return 0;
 }
 
-static int take_code(struct samples *samples, const struct samples_stream *stream,
-		     const void *record, size_t n_bytes)
+/* Code, and what the sample's window loads addresses from, are read while they are there. */
+static int take_sample(struct samples *samples, const struct samples_stream *stream,
+		       const void *bytes, size_t n_bytes)
 {
 	struct pmu_origin origin;
+	struct pmu_record record;
 	struct image *image;
 	uint64_t ip;
+	int r;
 
-	if (!pmu_record_sample_ip(&stream->format, record, n_bytes, &origin, &ip))
+	if (!pmu_record_sample_ip(&stream->format, bytes, n_bytes, &origin, &ip))
 		return 0;
 	image = images_find(&samples->tracker->images, (pid_t)origin.pid);
 	if (!image)
 		return 0;
-	return run_code_sample(samples->code, image->id, image->pid, ip, samples->now_ticks);
-}
-
-/* What its window loads addresses from is read while it is there. */
-static int take_data(struct samples *samples, const struct samples_stream *stream,
-		     const void *bytes, size_t n_bytes)
-{
-	struct pmu_record record;
-	const struct image *image;
-
-	if (!samples->data || !(stream->format.sample_type & PERF_SAMPLE_REGS_USER) ||
+	r = run_code_sample(samples->code, image->id, image->pid, ip, samples->now_ticks);
+	if (r < 0 || !samples->data || !(stream->format.sample_type & PERF_SAMPLE_REGS_USER) ||
+	    !run_data_wants(samples->data, image, ip) ||
 	    pmu_record_parse(&stream->format, bytes, n_bytes, &record) <= 0)
-		return 0;
-	image = images_find(&samples->tracker->images, (pid_t)record.origin.pid);
-	return image ? run_data_sample(samples->data, &record, image) : 0;
+		return r;
+	return run_data_sample(samples->data, &record, image);
 }
 
 /* The record waits until the code that it ran has been read behind it. */
 static int keep_private(struct samples *samples, const struct samples_stream *stream,
 			const void *record, size_t n_bytes)
 {
-	int r = take_code(samples, stream, record, n_bytes);
+	int r = take_sample(samples, stream, record, n_bytes);
 
 	return r < 0 ? r : samples_private_keep(samples->private_samples, stream, record, n_bytes);
 }
@@ -141,14 +135,6 @@ static int take_fault(struct samples *samples, const struct samples_stream *stre
 		return 0;
 	return page_nodes_add(&samples->nodes, record.origin.pid, record.origin.time_ns,
 			      record.sample.address);
-}
-
-static int take_sample(struct samples *samples, const struct samples_stream *stream,
-		       const void *record, size_t n_bytes)
-{
-	int r = take_code(samples, stream, record, n_bytes);
-
-	return r < 0 ? r : take_data(samples, stream, record, n_bytes);
 }
 
 static int look_at_records(struct samples_stream *stream, const uint8_t *records, size_t n_bytes)
