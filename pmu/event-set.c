@@ -51,10 +51,13 @@ static int open_on(struct pmu_event_set *set, pid_t pid, int cpu)
 {
 	int r;
 
+	struct perf_event_attr attr = set->attr;
+
+	attr.sample_period = pmu_event_set_mark(set, attr.sample_period, set->n);
 	if (set->n == 0)
 		r = pmu_event_negotiate(&set->attr, pid, cpu, &set->notes, &set->fds[0]);
 	else
-		r = pmu_event_open(&set->attr, pid, cpu, &set->fds[set->n]);
+		r = pmu_event_open(&attr, pid, cpu, &set->fds[set->n]);
 	if (r == 0)
 		set->cpus[set->n++] = cpu;
 	return r;
@@ -313,7 +316,7 @@ int pmu_event_set_map(struct pmu_event_set *set, uint32_t ring_bytes)
 int pmu_event_set_open(const struct perf_event_attr *attr, pid_t pid, uint32_t ring_bytes,
 		       struct pmu_event_set *ret_set, struct pmu_refusal *ret_refusal)
 {
-	struct pmu_event_set set = { .attr = *attr };
+	struct pmu_event_set set = { .attr = *attr, .mark_step = ret_set->mark_step };
 	enum pmu_step step = PMU_STEP_OPEN;
 	int r;
 
@@ -361,10 +364,11 @@ int pmu_event_set_enable(const struct pmu_event_set *set, size_t rung, bool on)
 	return 0;
 }
 
-int pmu_event_set_period(const struct pmu_event_set *set, size_t rung, uint64_t period)
+int pmu_event_set_period(const struct pmu_event_set *set, size_t rung, const uint64_t *periods,
+			 size_t n)
 {
 	for (size_t i = 0; i < set->n; i++)
-		if (ioctl(set->fds[rung * set->n + i], PERF_EVENT_IOC_PERIOD, &period) < 0)
+		if (ioctl(set->fds[rung * set->n + i], PERF_EVENT_IOC_PERIOD, &periods[i % n]) < 0)
 			return -errno;
 	return 0;
 }

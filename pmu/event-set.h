@@ -11,13 +11,15 @@
 #include "pmu/event.h"
 #include "pmu/remedy.h"
 #include "pmu/ring.h"
+#include "pmu/source.h"
 
 /*
  * An event on every online CPU: fds[i] and rings[i] belong to cpus[i]. A ladder (period-ladder.h)
  * adds more events to each CPU, which write into its ring: fds[rung * n + i].
  */
 struct pmu_event_set {
-	struct perf_event_attr attr; /* as accepted; of the first rung */
+	struct perf_event_attr attr; /* as accepted; of the first rung and CPU */
+	uint64_t mark_step; /* pmu_event_set_mark() */
 	size_t n;
 	size_t n_rungs; /* 1 without a ladder */
 	int *fds;
@@ -39,8 +41,8 @@ void pmu_event_fill_common(struct perf_event_attr *attr);
 /*
  * Open the set. attr is what is wanted; the common part (disabled, inherit, clock, sample_id_all,
  * watermark ...) is filled in here. ring_bytes is rounded up to a power of two pages, and halved
- * while the limit of locked memory forbids it. On failure nothing stays open and *ret_refusal
- * explains. Returns 0 or a negative errno.
+ * while the limit of locked memory forbids it. ret_set->mark_step is taken as it is. On failure
+ * nothing stays open and *ret_refusal explains. Returns 0 or a negative errno.
  */
 int pmu_event_set_open(const struct perf_event_attr *attr, pid_t pid, uint32_t ring_bytes,
 		       struct pmu_event_set *ret_set, struct pmu_refusal *ret_refusal);
@@ -117,10 +119,20 @@ void pmu_event_set_close(struct pmu_event_set *set);
 int pmu_event_set_enable(const struct pmu_event_set *set, size_t rung, bool on);
 
 /*
- * Another period for a rung: of threads and children that are born from now on, and of the thread
+ * The period that the events of CPU number i are opened with, where those of the first have this
+ * one. By it samples tell which event took them; CPUs beyond PMU_TURN_CPUS are as those before.
+ */
+static inline uint64_t pmu_event_set_mark(const struct pmu_event_set *set, uint64_t first, size_t i)
+{
+	return first + set->mark_step * (i % PMU_TURN_CPUS);
+}
+
+/*
+ * Other periods for a rung, periods[i % n] on CPU number i: of threads and children that are born from now on, and of the thread
  * that was opened on, which begins with a whole one. Returns 0 or a negative errno.
  */
-int pmu_event_set_period(const struct pmu_event_set *set, size_t rung, uint64_t period);
+int pmu_event_set_period(const struct pmu_event_set *set, size_t rung, const uint64_t *periods,
+			 size_t n);
 
 /*
  * Keep the set's events with the thread that it was opened on. Where threads have the same

@@ -17,6 +17,7 @@ static const struct {
 } law[] = { { 1, 2, 1 }, { 2, 3, 1.0 / 2 }, { 3, 5, 1.0 / 6 }, { 6, 7, 2.0 / 15 } };
 #define N_LAW (sizeof(law) / sizeof(*law))
 
+#define GOLDEN_PPM 618034u /* multiples of it, modulo 10^6, lie far from each other */
 #define LEAST_PART 0.60764 /* of the asked period: the mean of 1 / p is 1 over that one */
 #define LIMIT_PART 0.06 /* at the limit of the rate, periods lie as close as this */
 
@@ -74,6 +75,13 @@ uint64_t pmu_ladder_draw(const struct pmu_ladder *ladder, size_t rung, uint64_t 
 	return period_at(ladder, rung, (double)(random % 1000000) / 1e6) | 1;
 }
 
+void pmu_ladder_draw_all(const struct pmu_ladder *ladder, size_t rung, uint64_t random,
+			 uint64_t ret_periods[PMU_TURN_CPUS])
+{
+	for (unsigned i = 0; i < PMU_TURN_CPUS; i++)
+		ret_periods[i] = pmu_ladder_draw(ladder, rung, random + i * GOLDEN_PPM);
+}
+
 void pmu_ladder_plan(uint64_t period, uint64_t min_period, size_t n_levels, size_t n_cpus,
 		     struct pmu_ladder *ret_ladder)
 {
@@ -101,7 +109,7 @@ static int add_event(struct pmu_event_set *set, pid_t pid, uint64_t period, size
 	struct perf_event_attr attr = set->attr;
 	int fd, r;
 
-	attr.sample_period = period;
+	attr.sample_period = pmu_event_set_mark(set, period, i);
 	attr.enable_on_exec = 0;
 	r = pmu_event_open(&attr, pid, set->cpus[i], &fd);
 	if (r < 0)
@@ -138,7 +146,10 @@ static int add_rung(struct pmu_event_set *set, pid_t pid, uint64_t period)
 /* Whoever is born before the first turn must not look like the thread that was opened on. */
 static int begin_rung(const struct pmu_ladder *ladder, const struct pmu_event_set *set, size_t rung)
 {
-	return ladder->is_exact ? 0 : pmu_event_set_period(set, rung, ladder->periods[rung] | 1);
+	uint64_t periods[PMU_TURN_CPUS];
+
+	pmu_ladder_draw_all(ladder, rung, 0, periods);
+	return ladder->is_exact ? 0 : pmu_event_set_period(set, rung, periods, PMU_TURN_CPUS);
 }
 
 int pmu_ladder_open(struct pmu_ladder *ladder, struct pmu_event_set *set, pid_t pid)

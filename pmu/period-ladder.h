@@ -48,6 +48,14 @@ struct pmu_ladder {
 void pmu_ladder_plan(uint64_t period, uint64_t min_period, size_t n_levels, size_t n_cpus,
 		     struct pmu_ladder *ret_ladder);
 
+/*
+ * Periods of a rung for PMU_TURN_CPUS CPUs, as a random number says. Each is drawn by the law, and
+ * they lie far from each other: threads that do the same at the same time run on different CPUs,
+ * and are not sampled at the same places then.
+ */
+void pmu_ladder_draw_all(const struct pmu_ladder *ladder, size_t rung, uint64_t random,
+			 uint64_t ret_periods[PMU_TURN_CPUS]);
+
 /* The least period of a level: younger threads are not sampled. */
 uint64_t pmu_ladder_least(const struct pmu_ladder *ladder, size_t level);
 
@@ -59,7 +67,8 @@ uint64_t pmu_ladder_least(const struct pmu_ladder *ladder, size_t level);
 uint64_t pmu_ladder_draw(const struct pmu_ladder *ladder, size_t rung, uint64_t random);
 
 /*
- * Open the other rungs of a set that was opened with periods[0]; they write into its rings. Those
- * that the kernel refuses are left out, and the ladder made shorter. Returns 0 or a negative errno.
+ * Open the other rungs of a set that was opened with periods[0]; they write into its rings, and
+ * begin with the draw of 0. Those that the kernel refuses are left out, and the ladder made
+ * shorter. Returns 0 or a negative errno.
  */
 int pmu_ladder_open(struct pmu_ladder *ladder, struct pmu_event_set *set, pid_t pid);

@@ -186,15 +186,18 @@ int pmu_stream_enable(struct access_stream *stream, bool on);
 
 /*
  * What a stream was turned to. Samples carry their own period, but those of the thread that was
- * opened on: they carry `mark`, and from raw_ns on have `period`. A period of that thread begins
- * with each turn, and nothing younger than `least` is sampled, so the first sample on each CPU
- * stands for period + least.
+ * opened on: they carry a mark, and from raw_ns on have its period. There are n marks, of different
+ * CPUs. A period of that thread begins with each turn, and nothing younger than `least` is sampled,
+ * so the first sample on each CPU stands for period + least.
  */
+#define PMU_TURN_CPUS 8u /* that have periods of their own */
+
 struct pmu_turn {
 	uint64_t raw_ns; /* CLOCK_MONOTONIC_RAW */
-	uint64_t mark;
-	uint64_t period;
 	uint64_t least;
+	size_t n;
+	uint64_t marks[PMU_TURN_CPUS];
+	uint64_t periods[PMU_TURN_CPUS];
 };
 
 /*

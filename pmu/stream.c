@@ -102,8 +102,10 @@ static void plan_ladder(struct event_stream *stream, const struct access_options
 	pmu_ladder_plan(attr->sample_period, options->min_period, n_levels,
 			n_cpus > 0 ? (size_t)n_cpus : 1, &stream->ladder);
 	attr->sample_period = stream->ladder.periods[0];
-	if (!stream->ladder.is_exact)
-		attr->sample_type |= PERF_SAMPLE_PERIOD;
+	if (stream->ladder.is_exact)
+		return;
+	attr->sample_type |= PERF_SAMPLE_PERIOD;
+	stream->set.mark_step = 2; /* marks are even */
 }
 
 void pmu_refuse_threads(int error, struct pmu_refusal *ret_refusal)
@@ -153,18 +155,32 @@ int pmu_event_stream_enable(struct access_stream *base, bool on)
 	return pmu_event_set_enable(&stream->set, stream->rung, on);
 }
 
+/*
+ * Not the same again, if the level has others: in threads that keep their periods, which have come
+ * into step with what they do, a turn begins anew elsewhere.
+ */
+static size_t another_rung(const struct pmu_ladder *ladder, size_t level, size_t before,
+			   uint64_t random)
+{
+	size_t n = ladder->n_jitters, first;
+
+	if (level >= ladder->n_levels)
+		level = ladder->n_levels - 1;
+	first = level * n;
+	if (n > 1 && before / n == level)
+		return first + (before - first + 1 + random % (n - 1)) % n;
+	return first + random % n;
+}
+
 int pmu_event_stream_turn(struct access_stream *base, size_t level, uint64_t random,
 			  struct pmu_turn *ret_turn)
 {
 	struct event_stream *stream = event_stream(base);
 	const struct pmu_ladder *ladder = &stream->ladder;
 	size_t before = stream->rung;
-	size_t rung;
+	size_t rung = another_rung(ladder, level, before, random);
 	int r = 0;
 
-	if (level >= ladder->n_levels)
-		level = ladder->n_levels - 1;
-	rung = level * ladder->n_jitters + (size_t)(random % ladder->n_jitters);
 	if (ladder->is_exact || stream->is_off)
 		return 0;
 	if (rung != before)
@@ -173,12 +189,14 @@ int pmu_event_stream_turn(struct access_stream *base, size_t level, uint64_t ran
 		return r;
 	*ret_turn = (struct pmu_turn){
 		.raw_ns = clock_raw_ns(),
-		.mark = ladder->periods[rung],
-		.period = pmu_ladder_draw(ladder, rung, random / ladder->n_jitters),
-		.least = pmu_ladder_least(ladder, level),
+		.least = pmu_ladder_least(ladder, rung / ladder->n_jitters),
+		.n = stream->set.n < PMU_TURN_CPUS ? stream->set.n : PMU_TURN_CPUS,
 	};
+	pmu_ladder_draw_all(ladder, rung, random / ladder->n_jitters, ret_turn->periods);
+	for (size_t i = 0; i < ret_turn->n; i++)
+		ret_turn->marks[i] = pmu_event_set_mark(&stream->set, ladder->periods[rung], i);
 	stream->rung = rung;
-	r = pmu_event_set_period(&stream->set, rung, ret_turn->period);
+	r = pmu_event_set_period(&stream->set, rung, ret_turn->periods, ret_turn->n);
 	if (r == 0 && rung != before)
 		r = pmu_event_set_enable(&stream->set, rung, true);
 	return r < 0 ? r : 1;

@@ -67,7 +67,7 @@ void sample_queue_drop(struct sample_queue *queue);
  * records). One thread.
  */
 
-#define SAMPLE_MAX_MARKS 8u /* more than a source has events on a CPU */
+#define SAMPLE_MAX_MARKS 64u /* more than a source has events with periods of their own */
 
 struct sample_turns {
 	struct trace_period *items; /* in the order of the trace, which is that of time */

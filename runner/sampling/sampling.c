@@ -360,16 +360,21 @@ static int read_stream(struct samples_stream *stream)
 
 static int store_turn(const struct samples_stream *stream, const struct pmu_turn *turn)
 {
-	const struct trace_period record = {
-		.head.type = TRACE_RECORD_PERIOD,
-		.raw_ns = turn->raw_ns,
-		.mark = turn->mark,
-		.period = turn->period,
-		.least = turn->least,
-		.source_id = stream->source_id,
-	};
+	int r = 0;
 
-	return trace_writer_add(stream->owner->writer, &record);
+	for (size_t i = 0; r == 0 && i < turn->n; i++) {
+		const struct trace_period record = {
+			.head.type = TRACE_RECORD_PERIOD,
+			.raw_ns = turn->raw_ns,
+			.mark = turn->marks[i],
+			.period = turn->periods[i],
+			.least = turn->least,
+			.source_id = stream->source_id,
+		};
+
+		r = trace_writer_add(stream->owner->writer, &record);
+	}
+	return r;
 }
 
 /* Nothing to be changed when recording has stopped. A rate that stays as it is loses nothing. */
@@ -491,7 +496,8 @@ int samples_end_period(struct samples *samples, bool is_taken)
 	/* One event, whose period is not drawn: no sample stands for more than that. */
 	const struct pmu_turn turn = {
 		.raw_ns = clock_raw_ns(),
-		.period = pmu_stream_period(stream->stream),
+		.n = 1,
+		.periods = { pmu_stream_period(stream->stream) },
 	};
 
 	return r < 0 || !is_taken ? r : store_turn(stream, &turn);

@@ -53,12 +53,16 @@ static double gain_of_exponential(double r)
  * second / r, and what the next sample knows nothing of, which is as uncertain as a fine mix.
  * Neighbours that are less alike may as well be in step with the sampling (frames of a period have
  * 0.2): then they say less than two. Those that differ more than by chance are strata: their
- * correlation counts half.
+ * correlation counts half. Where the one behind the next is more alike than the next, the program
+ * goes on for a part of each period that is near a half: each second sample is at one place of it,
+ * as neighbours of frames in step are.
  */
 static double gain_of_slices(double r, double second, double n)
 {
 	double noise = SURE / sqrt(n);
 
+	if (second > fmax(r, 0) + noise)
+		return fmax((1 + second + 2 * r) / (1 - fmin(second, MOST_CORRELATION)), 1);
 	if (r < -noise)
 		return (1 + r / 2) / (1 - r / 2);
 	if (r <= noise)

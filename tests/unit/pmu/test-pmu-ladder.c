@@ -164,7 +164,7 @@ struct sum {
 
 static void add_sample(struct sum *sum, uint64_t period)
 {
-	bool is_told = sum->n_turns == 0;
+	bool is_told = false;
 
 	for (size_t i = 0; i < sum->n_turns && !is_told; i++)
 		is_told =
@@ -173,6 +173,16 @@ static void add_sample(struct sum *sum, uint64_t period)
 	sum->weight += period;
 	sum->n_different += period != sum->last;
 	sum->last = period;
+}
+
+/* What rungs have before the first turn. */
+static void add_begin(struct sum *sum)
+{
+	struct pmu_ladder ladder;
+
+	pmu_ladder_plan(MS, 0, 1, 1, &ladder);
+	for (size_t i = 0; i < ladder.n_jitters; i++, sum->n_turns += PMU_TURN_CPUS)
+		pmu_ladder_draw_all(&ladder, i, 0, sum->periods + sum->n_turns);
 }
 
 static void sum_up(const struct kept *kept, const struct pmu_format *format, struct sum *sum)
@@ -205,9 +215,11 @@ static void turn_for(struct access_stream *stream, struct kept *kept, pid_t pid,
 			fclose(file);
 		struct pmu_turn turn;
 		ck_assert_int_eq(pmu_stream_turn(stream, 0, i * 7919 * 3 + i, &turn), 1);
-		ck_assert_uint_lt(sum->n_turns, MAX_TURNS);
-		sum->marks[sum->n_turns] = turn.mark;
-		sum->periods[sum->n_turns++] = turn.period;
+		ck_assert_uint_le(sum->n_turns + turn.n, MAX_TURNS);
+		for (size_t k = 0; k < turn.n; k++) {
+			sum->marks[sum->n_turns] = turn.marks[k];
+			sum->periods[sum->n_turns++] = turn.periods[k];
+		}
 		ck_assert_int_ge(pmu_stream_read(stream, kept_take, kept), 0);
 		nanosleep(&(struct timespec){ .tv_nsec = 7 * (long)MS }, NULL);
 	}
@@ -238,6 +250,7 @@ START_TEST(turning_between_periods_loses_and_invents_no_time)
 	ck_assert_uint_eq(source.period, 1000000);
 	ck_assert_int_eq(pmu_stream_enable(stream, true), 0);
 	watched_go(&watched);
+	add_begin(&sum);
 	turn_for(stream, &kept, watched.pid, &sum);
 	watched_wait(&watched, &usage);
 	ck_assert_int_ge(pmu_stream_read(stream, kept_take, &kept), 0);
