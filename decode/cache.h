@@ -1,8 +1,8 @@
 #pragma once
 /*
- * Decoded instructions by (process, address): 4 ways per set. They lie in the order of their coming,
- * so that few of them take few pages; where all room is taken the oldest goes. The memory is fixed
- * when it is made.
+ * Decoded instructions by (process, address): 4 ways per set. They lie in the order of their
+ * coming, so that few of them take few pages; where all room is taken the oldest goes. The memory
+ * is fixed when it is made.
  */
 #include "decode/x86/instruction.h"
 

@@ -128,8 +128,9 @@ static inline uint64_t pmu_event_set_mark(const struct pmu_event_set *set, uint6
 }
 
 /*
- * Other periods for a rung, periods[i % n] on CPU number i: of threads and children that are born from now on, and of the thread
- * that was opened on, which begins with a whole one. Returns 0 or a negative errno.
+ * Other periods for a rung, periods[i % n] on CPU number i: of threads and children that are born
+ * from now on, and of the thread that was opened on, which begins with a whole one. Returns 0 or a
+ * negative errno.
  */
 int pmu_event_set_period(const struct pmu_event_set *set, size_t rung, const uint64_t *periods,
 			 size_t n);
