@@ -103,7 +103,6 @@ static void tell_static(struct run *run)
 	} lacks[] = {
 		{ options->source && strstr(options->source, "signal"),
 		  "--source signal: no samples of a program that is linked statically" },
-		{ options->usdt, "--usdt: no probes in a program that is linked statically" },
 		{ run->placement.kind[0],
 		  "--heap: blocks of a program that is linked statically stay in its own heap" },
 		{ options->dump_signal,

@@ -21,6 +21,7 @@
 #define RECORDING_SLICE_MS    10
 #define RECORDING_ATTACH_MS   100
 #define RECORDING_PATIENCE_MS 1000
+#define RECORDING_STATIC_MS   30000
 
 /*
  * MEMSIGHT_PLACEMENT tells libtracealloc_heap.so, which is preloaded below libtracealloc.so, where
@@ -63,7 +64,9 @@ struct recording_lent {
  * the agent put into that. It asks at a socket beside the other, whose last name is this one. The
  * answer is the pid of a process of ours, which it allows to trace it (Yama). It says so by a byte,
  * and is answered with 0 or a negative errno. If its exec fails it says so by another byte. The
- * connection ends with the exec.
+ * connection ends with the exec. Each answer takes some ms, and on a machine with much more work
+ * than CPUs far longer: who asks a recorder that is alive waits RECORDING_STATIC_MS. Who gives up
+ * before ends the connection, which is a loss.
  */
 #define RECORDING_STATIC_NAME	   "static" /* as long as that of the other */
 #define RECORDING_STATIC_MAGIC	   UINT32_C(0x54415453) /* "STAT" */

@@ -121,12 +121,12 @@ static uint32_t collector_pid(int fd)
  * a machine with more work than CPUs, gets more time than one of which we can tell nothing. One
  * that dies closes the socket, and that can be read.
  */
-static int wait_welcome(int fd)
+static int wait_welcome(int fd, uint64_t patience_ms)
 {
 	uint64_t begin_ms = now_ms(), passed_ms = 0;
 	uint32_t pid = collector_pid(fd);
 
-	while (passed_ms < RECORDING_PATIENCE_MS) {
+	while (passed_ms < patience_ms) {
 		if (wait_readable(fd, RECORDING_SLICE_MS))
 			return 0;
 		char state = process_state(pid);
@@ -319,7 +319,7 @@ static long send_bytes(int fd, const void *bytes, size_t n_bytes)
 /* The next answer, a word. A negative errno when there is none in time. */
 static int take_word(int fd, int32_t *ret_word)
 {
-	int r = wait_welcome(fd);
+	int r = wait_welcome(fd, RECORDING_STATIC_MS);
 
 	if (r < 0)
 		return r;
@@ -461,7 +461,7 @@ int ta_attach_end(int fd, struct recording_welcome *ret_welcome, void **ret_pool
 {
 	int fds[2] = { -1, -1 };
 	int pool_fd;
-	int r = wait_welcome(fd);
+	int r = wait_welcome(fd, RECORDING_PATIENCE_MS);
 
 	if (r == 0)
 		r = take_welcome(fd, ret_welcome, fds);

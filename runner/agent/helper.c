@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -18,12 +19,14 @@
 #define HELPER_NAME "memsight-agent"
 #define PATIENCE_MS 1000
 
+/* However long it takes: who is asked has nothing else to do, and sees the end of who asks. */
 static ssize_t receive(int fd, void *to, size_t n_bytes)
 {
 	struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
 
-	if (poll(&poll_fd, 1, PATIENCE_MS) <= 0)
-		return -ETIMEDOUT;
+	while (poll(&poll_fd, 1, -1) < 0)
+		if (errno != EINTR)
+			return -errno;
 	return recv(fd, to, n_bytes, MSG_DONTWAIT);
 }
 
@@ -44,6 +47,15 @@ static bool is_allowed(int fd, const struct recording_static *question, pid_t re
 	       (peer.uid == geteuid() || image_descends_from(peer.pid, recorder));
 }
 
+/* Of who asks, or what that is by now. */
+static void say_why(const struct inject *inject, pid_t pid, const char *why)
+{
+	struct inject_news news;
+
+	snprintf(news.why, sizeof(news.why), "%s", why);
+	inject_say(inject, pid, &news);
+}
+
 /* One who asks. The number that it says must be that of a thread of it. */
 static void serve(const struct inject_order *order, int fd, pid_t recorder, int news_fd)
 {
@@ -57,13 +69,17 @@ static void serve(const struct inject_order *order, int fd, pid_t recorder, int 
 	    syscall(SYS_tgkill, question.pid, question.tid, 0) < 0)
 		return;
 	answer(fd, (int32_t)getpid());
-	if (receive(fd, &byte, 1) != 1 || byte != RECORDING_STATIC_IS_TRACED)
+	if (receive(fd, &byte, 1) != 1 || byte != RECORDING_STATIC_IS_TRACED) {
+		say_why(&inject, (pid_t)question.pid, "it was not answered in time");
 		return;
+	}
 	inject.is_spawn = question.is_spawn;
 	r = inject_begin(&inject, (pid_t)question.tid);
 	answer(fd, r);
 	if (r == 0)
 		inject_end(&inject, order);
+	else
+		say_why(&inject, (pid_t)question.pid, "ptrace is refused");
 }
 
 static void accept_one(const struct inject_order *order, int listen_fd, int news_fd)

@@ -703,13 +703,13 @@ static int inject(struct guest *guest)
 	return r;
 }
 
-/* While it stands, so that the recorder still hears of it. */
-static void send_news(const struct inject *inject, const struct guest *guest,
-		      struct inject_news *news)
+void inject_say(const struct inject *inject, pid_t pid, struct inject_news *news)
 {
-	char path[PATH_MAX];
-	ssize_t n = readlink(guest->path, path, sizeof(path) - 1);
+	char path[PATH_MAX], link[32];
+	ssize_t n;
 
+	snprintf(link, sizeof(link), "/proc/%d/exe", (int)pid);
+	n = readlink(link, path, sizeof(path) - 1);
 	path[n > 0 ? n : 0] = '\0';
 	snprintf(news->name, sizeof(news->name), "%.63s", text_base_name(path));
 	(void)!send(inject->news_fd, news, sizeof(*news), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -737,8 +737,9 @@ int inject_end(struct inject *child, const struct inject_order *order)
 		r = fail(&guest, -errno, "its memory cannot be opened");
 	else if (image_file_why_not(guest.path) == TRACE_NOT_STATIC)
 		r = inject(&guest);
+	/* While it stands, so that the recorder still hears of it. */
 	if (news.why[0])
-		send_news(child, &guest, &news);
+		inject_say(child, child->pid, &news);
 	ptrace(PTRACE_DETACH, child->pid, NULL, NULL);
 	child->is_seized = false;
 	if (order->forget)

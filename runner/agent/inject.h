@@ -39,6 +39,9 @@ struct inject {
 	int asks_fd; /* who asks says here that its exec has failed; -1: nobody does */
 };
 
+/* Send news of a process; the rest than its name is filled in. What it is now is looked up. */
+void inject_say(const struct inject *inject, pid_t pid, struct inject_news *news);
+
 /*
  * Seize a thread that waits to become a program. 0 or a negative errno: -EPERM, ptrace is refused.
  * The caller has filled in the rest. Nothing else may be traced by this process, nor be a child of

@@ -15,7 +15,6 @@
 #include "tracealloc/image.h"
 #include "tracealloc/leave.h"
 #include "tracealloc/limit.h"
-#include "tracealloc/pick/usdt.h"
 #include "tracealloc/plugin/plugin.h"
 #include "tracealloc/rebind.h"
 #include "tracealloc/sampler.h"
@@ -318,14 +317,4 @@ bool ta_limit_make_room(uint64_t pool_bytes)
 {
 	(void)pool_bytes;
 	return false;
-}
-
-void ta_usdt_alloc(const void *block, uint64_t size, uintptr_t site, uint64_t every)
-{
-	(void)block, (void)size, (void)site, (void)every;
-}
-
-void ta_usdt_free(const void *block)
-{
-	(void)block;
 }

@@ -54,7 +54,7 @@ static bool is_taken_by_allocator(const uintptr_t *frame, bool is_plain)
 	{                                                                                          \
 		void *block;                                                                       \
                                                                                                    \
-		if (ta_pick_passes(size))                                                          \
+		if (ta_pick_passes_by(size))                                                       \
 			return ta_real.name args;                                                  \
 		block = name##_recorded(TA_FRAME(), LIST args);                                    \
 		ta_compiler_barrier(); /* no jump: the frame must last */                          \
@@ -70,7 +70,8 @@ static bool is_taken_by_allocator(const uintptr_t *frame, bool is_plain)
 		real = ta_real.name ? ta_real.name : ta_real.plain;                                \
 		const uintptr_t *frame = TA_FRAME();                                               \
                                                                                                    \
-		if (is_taken_by_allocator(frame, real == ta_real.plain) || ta_pick_passes(size))   \
+		if (is_taken_by_allocator(frame, real == ta_real.plain) ||                         \
+		    ta_pick_passes_by(size))                                                       \
 			return real args;                                                          \
 		ALLOCATE(real, call, args, size)                                                   \
 	}
@@ -83,7 +84,7 @@ TA_EXPORT int posix_memalign(void **ret_block, size_t alignment, size_t size)
 	struct ta_hook hook;
 	int r;
 
-	if (ta_pick_passes(size))
+	if (ta_pick_passes_by(size))
 		return ta_real.posix_memalign(ret_block, alignment, size);
 	if (!ta_hook_enter(&hook, frame, RING_EVENTS_HEAP)) {
 		r = ta_real.posix_memalign(ret_block, alignment, size);
@@ -220,7 +221,7 @@ static __attribute__((noinline)) void *reallocate_picked(const uintptr_t *frame,
 
 	if (ta_pick_is_all() && ta_pause_is_on(RING_EVENTS_HEAP))
 		return reallocate_unseen(frame, call, block, size, real);
-	is_picked = !ta_pick_passes(size);
+	is_picked = !ta_pick_passes_by(size);
 	was_picked = block && ta_hook_ends(block);
 	if (!is_picked && !was_picked)
 		return (*real)(block, size);

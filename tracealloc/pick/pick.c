@@ -125,6 +125,7 @@ static void draw(void)
 uint64_t ta_pick_take(size_t size)
 {
 	uint64_t every;
+	bool is_first;
 
 	if (!ta_image.picked)
 		return 0;
@@ -133,11 +134,11 @@ uint64_t ta_pick_take(size_t size)
 		ta_tls.thread->pick_random++;
 		return TA_PICK_ALL;
 	}
-	if (!ta_tls.pick_shift) {
+	is_first = !ta_tls.pick_shift;
+	if (is_first)
 		draw();
-		if (ta_pick_passes(size))
-			return 0;
-	}
+	if ((is_first || TA_IS_AGENT) && ta_pick_passes(size))
+		return 0;
 	every = interval_of(ta_tls.pick_shift - 1u);
 	draw();
 	return every;

@@ -65,7 +65,16 @@ static ta_always_inline bool ta_pick_has_passed(const void *block)
 }
 
 /*
- * ta_pick_passes() has said no: the interval that the block is picked with, and the next pick is
+ * The same before a hook has begun. Not in the agent: there what a call does for itself comes to
+ * hooks, too, and must find one around it; ta_pick_take() asks in its place.
+ */
+static ta_always_inline bool ta_pick_passes_by(size_t size)
+{
+	return !TA_IS_AGENT && ta_pick_passes(size);
+}
+
+/*
+ * ta_pick_passes_by() has said no: the interval that the block is picked with, and the next pick is
  * drawn; 0: it is not picked after all. Only in a hook.
  */
 uint64_t ta_pick_take(size_t size);

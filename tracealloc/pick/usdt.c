@@ -8,16 +8,22 @@
 
 /* ---- Probes ---- */
 
+#if defined(TA_AGENT)
+/* None: what it writes to is no mapping of its file, where the kernel could raise them. */
+#define SEMAPHORE(name) __asm__(".set " #name "_semaphore, 0\n");
+#define IS_HEARD(name)	true
+#else
 /* Written by who listens, in the file's mapping: not among what is zero at start. */
 #define SEMAPHORE(name)                                                                            \
 	uint16_t name##_semaphore                                                                  \
 		__attribute__((section(".probes"), visibility("hidden"), used)) = 0;
+#define IS_HEARD(name) ta_unlikely(__atomic_load_n(&name##_semaphore, __ATOMIC_RELAXED) != 0)
+#endif
+
 SEMAPHORE(otel_memory_alloc)
 SEMAPHORE(otel_memory_free)
 SEMAPHORE(memsight_alloc)
 SEMAPHORE(memsight_free)
-
-#define IS_HEARD(name) ta_unlikely(__atomic_load_n(&name##_semaphore, __ATOMIC_RELAXED) != 0)
 
 /*
  * The nop and its note: the words of sys/sdt.h, of which we need no more. _.stapsdt.base is there

@@ -7,11 +7,13 @@ import pathlib
 import platform
 import re
 import shutil
+import signal
 import struct
 import subprocess
+import time
 
 from edges import case, main
-from whole import Outcome, environment, run, skip
+from whole import Database, Outcome, environment, run, skip
 
 HERE = pathlib.Path(__file__).parent
 # 100 in each of two threads; what the children allocate, and what each of the two programs does
@@ -347,10 +349,14 @@ def a_static_program_that_another_one_starts_is_listed_once(edge):
             check_hello(edge, traced)
 
 
+def children_of(pid):
+    return pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+
+
 def is_entered(recorder, program):
     """Is there a child that has become the program, and stands still for us?"""
     try:
-        for pid in pathlib.Path(f"/proc/{recorder}/task/{recorder}/children").read_text().split():
+        for pid in children_of(recorder):
             if os.readlink(f"/proc/{pid}/exe") == program and "\nTracerPid:\t0\n" not in (
                     pathlib.Path(f"/proc/{pid}/status").read_text()):
                 return True
@@ -377,11 +383,40 @@ def a_static_program_outlives_a_recorder_that_is_killed_before_it_begins(edge):
 
 
 @case
+def a_static_program_waits_for_a_recorder_that_is_slow(edge):
+    """Who puts the agent in stands still for longer than a second, as on a machine with too much
+    to do, while sh asks for it."""
+    _, program = next(iter(static_programs(edge)))
+    path = os.path.join(edge.folder, "slow.mst")
+    command = [edge.memsight, "record", "--source", "none", "-q", "-o", path, "--", "sh", "-c",
+               f"read line; {program}; exit 0"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True) as recorder:
+        helpers = []
+        while not helpers and recorder.poll() is None:
+            helpers = [pid for pid in children_of(recorder.pid) if pathlib.Path(
+                f"/proc/{pid}/comm").read_text() == "memsight-agent\n"]
+        need(helpers, "no process that puts the agent in")
+        os.kill(int(helpers[0]), signal.SIGSTOP)
+        recorder.stdin.write("\n")
+        recorder.stdin.flush()
+        time.sleep(1.5)
+        os.kill(int(helpers[0]), signal.SIGCONT)
+        _, errors = recorder.communicate(timeout=60)
+    run([edge.memsight, "analyze", "-o", path + ".db", path])
+    database = Database(path + ".db")
+    rows = database.ask("SELECT traced FROM process WHERE exe = ?", program)
+    edge.that(rows and set(rows) == {(1,)}, f"{program} was traced: {rows}, {errors}")
+    n_blocks = database.one("SELECT count(*) FROM allocation WHERE size = 1931")
+    edge.that(n_blocks == HELLO[0][1], f"{n_blocks} blocks of it")
+
+
+@case
 def what_the_agent_of_a_static_program_lacks_is_said(edge):
     program = edge.compile("int main(void) { return 0; }", "-static")
     need(program, "no static libc")
-    traced = edge.compare([program], ["--source", "signal", "--usdt", "--dump-signal", "USR2"])
-    for option in ("--source signal: ", "--usdt: ", "--dump-signal: "):
+    traced = edge.compare([program], ["--source", "signal", "--dump-signal", "USR2"])
+    for option in ("--source signal: ", "--dump-signal: "):
         edge.that(f"memsight: {option}no " in traced.messages, f"said: {traced.messages}")
 
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The static probes (--usdt): how often each fires, and with what. gdb stops at those of one
 provider; as root uprobes count all of them by perf_event_open, as eBPF profilers have it, in a run
-without stops. Arguments: memsight, libtracealloc.so, victim."""
+without stops. Arguments: memsight, libtracealloc.so, victim, and the same of static programs: the
+agent and a victim, if there are any."""
 import ctypes
 import math
 import os
@@ -79,7 +80,7 @@ class Recorded:
 
     def __init__(self, checks, paths, provider, options):
         memsight, library, victim = paths
-        self.that = checks.that
+        self.that, self.library = checks.that, library
         self.counts = {}
         with tempfile.TemporaryDirectory(prefix="memsight-test-") as folder:
             trace = os.path.join(folder, "usdt.mst")
@@ -100,12 +101,23 @@ class Recorded:
                 "SELECT address, size, stands_for, freed_ns IS NOT NULL FROM allocation"
                 " ORDER BY allocated_ns")
 
+    def agent(self, pid):
+        """gdb does not know what a static program has beside itself."""
+        if not self.library.endswith("agent.so"):
+            return []
+        with open(f"/proc/{pid}/maps", encoding="utf-8") as maps:
+            found = [line.split() for line in maps if line.rstrip().endswith(self.library)]
+        start, offset = found[0][0].split("-")[0], found[0][2]
+        return [f"add-symbol-file {self.library} -o {int(start, 16) - int(offset, 16):#x}"]
+
     def let_go(self, folder, pid, provider, running):
         commands = os.path.join(folder, "commands")
         weight, site = (3, "$_probe_arg2") if provider == "memsight" else (2, "0")
         stops = STOPS.replace("WEIGHT", f"$_probe_arg{weight}").replace("SITE", site)
         with open(commands, "w", encoding="ascii") as to:
-            lines = GO[0] + ([stops.replace("PROVIDER", provider)] if provider else []) + GO[1]
+            lines = GO[0] + self.agent(pid) + GO[1]
+            if provider:
+                lines[-2:-2] = [stops.replace("PROVIDER", provider)]
             to.write("\n".join(lines) + "\n")
         done = subprocess.run(["gdb", "-nx", "-batch", "-p", str(pid), "-x", commands],
                               capture_output=True, text=True, check=False)
@@ -165,16 +177,18 @@ def check_none(checks, paths):
     run.that(not run.fired, f"without --usdt: {run.fired}")
 
 
-def main(memsight, library, victim):
+def main(memsight, *pairs):
     checks = whole.Checks()
-    notes = notes_of(library)
-    checks.that({name: len(note[2]) for name, note in notes.items()} == ARGUMENTS, f"{notes}")
-    for name, (_, semaphore, arguments) in notes.items():
-        checks.that(semaphore > 0 and all(word.startswith("8@") for word in arguments), name)
-    if checks.n_failed == 0 and not shutil.which("gdb"):
-        whole.skip("there is no gdb")
-    for check in check_all, check_picked, check_counts, check_none:
-        check(checks, (memsight, library, victim))
+    for library, victim in zip(pairs[::2], pairs[1::2]):
+        notes, is_agent = notes_of(library), library.endswith("agent.so")
+        checks.that({name: len(note[2]) for name, note in notes.items()} == ARGUMENTS, f"{notes}")
+        for name, (_, semaphore, arguments) in notes.items():
+            checks.that((semaphore == 0) == is_agent and
+                        all(word.startswith("8@") for word in arguments), name)
+        if checks.n_failed == 0 and not shutil.which("gdb"):
+            whole.skip("there is no gdb")
+        for check in check_all, check_picked, check_counts, check_none:
+            check(checks, (memsight, os.path.realpath(library), victim))
     checks.end()
 
 
