@@ -7,7 +7,6 @@
 #include "analyze/symbols/allocator-code.h"
 #include "common/address-ranges.h"
 #include "common/array.h"
-#include "common/hash-map.h"
 #include "schemas/ring.h"
 
 /* x86-64 with four levels of pages: addresses from here on are the kernel's or none at all. */
@@ -43,7 +42,6 @@ struct owners {
 	struct image_regions *images;
 	size_t n_images;
 	size_t n_images_allocated;
-	struct key_map by_process; /* number -> index + 1 */
 };
 
 int owners_create(struct tasks *tasks, struct modules *modules, struct globals *globals,
@@ -70,32 +68,25 @@ struct owners *owners_destroy(struct owners *owners)
 			ranges_finish(&owners->images[i].kinds[kind]);
 	}
 	free(owners->images);
-	key_map_finish(&owners->by_process);
 	free(owners);
 	return NULL;
 }
 
-static struct image_regions *find_regions(struct owners *owners, uint32_t process)
-{
-	uint64_t index = key_map_get(&owners->by_process, process, 0);
-
-	return index ? &owners->images[index - 1] : NULL;
-}
-
-int owners_add_region(struct owners *owners, uint32_t process, enum owner_region kind,
+int owners_add_region(struct owners *owners, uint32_t number, enum owner_region kind,
 		      uint64_t start, uint64_t size)
 {
-	struct image_regions *image = find_regions(owners, process);
+	struct task_process *process = tasks_process(owners->tasks, number);
 
-	if (!image) {
+	if (!process)
+		return 0;
+	/* By the process, not its number: that changes where perf told of it before its record. */
+	if (!process->regions) {
 		if (grow_one(&owners->images, owners->n_images, &owners->n_images_allocated) < 0)
 			return -ENOMEM;
-		if (key_map_put(&owners->by_process, process, 0, owners->n_images + 1) < 0)
-			return -ENOMEM;
-		image = &owners->images[owners->n_images++];
-		*image = (struct image_regions){ 0 };
+		owners->images[owners->n_images++] = (struct image_regions){ 0 };
+		process->regions = owners->n_images;
 	}
-	return ranges_add(&image->kinds[kind], start, start + size);
+	return ranges_add(&owners->images[process->regions - 1].kinds[kind], start, start + size);
 }
 
 /* Of the image itself or of those that forked it. */
@@ -105,9 +96,8 @@ static bool in_region(struct owners *owners, uint32_t number, enum owner_region 
 	const struct task_process *process = tasks_process(owners->tasks, number);
 
 	for (; process; process = tasks_process(owners->tasks, process->parent)) {
-		const struct image_regions *image = find_regions(owners, process->number);
-
-		if (image && ranges_have(&image->kinds[kind], address))
+		if (process->regions &&
+		    ranges_have(&owners->images[process->regions - 1].kinds[kind], address))
 			return true;
 		if (process->birth != RING_BIRTH_FORK)
 			return false;

@@ -39,6 +39,7 @@ struct task_process {
 	char *exe;
 	char *command; /* as a shell would take it */
 	struct module_list *modules; /* of modules.c */
+	size_t regions; /* of owners.c: which of its images + 1; 0: none */
 	struct task_process *older; /* the image before this one with the same pid */
 	struct task_thread *threads; /* by task_thread.next */
 };

@@ -654,6 +654,26 @@ START_TEST(a_thread_follows_its_image_to_the_number_of_its_record)
 }
 END_TEST
 
+/* perf may tell of all its maps before its record comes: of a program that is not traced, it does. */
+START_TEST(maps_follow_their_image_to_the_number_of_its_record)
+{
+	struct trace_process *record = make_process(9, 1, 888, RING_BIRTH_EXEC);
+	struct owner_question question = { .time_ns = NOW + 30, .address = ANONYMOUS };
+	bool is_open;
+
+	record->why_not = TRACE_NOT_STATIC;
+	ck_assert_int_eq(tasks_saw_exec(tasks, 888, NOW, "early"), 0);
+	question.process = tasks_process_at(tasks, 888, NOW + 10)->number;
+	ck_assert_int_eq(owners_add_region(owners, question.process, OWNER_REGION_ANONYMOUS,
+					   ANONYMOUS, 0x1000),
+			 0);
+	ck_assert_int_eq(tasks_add_process(tasks, record, NOW + 20), 0);
+	question.process = 9;
+	ck_assert_int_eq(owners_find(owners, &question, &is_open).kind, OWNER_mapping);
+	free(record);
+}
+END_TEST
+
 /* Its record says when it was forked; on a busy machine its exec comes milliseconds later. */
 START_TEST(the_command_is_one_image_however_late_its_exec_was)
 {
@@ -724,6 +744,7 @@ int main(void)
 	tcase_add_test(tcase, realloc_s_copy_reads_the_old_block);
 	tcase_add_test(tcase, the_allocator_is_known_inside_libc);
 	tcase_add_test(tcase, a_thread_follows_its_image_to_the_number_of_its_record);
+	tcase_add_test(tcase, maps_follow_their_image_to_the_number_of_its_record);
 	tcase_add_test(tcase, the_command_is_one_image_however_late_its_exec_was);
 	tcase_add_test(tcase, a_fork_without_events_has_the_memory_of_its_parent);
 	return suite_run(suite);
