@@ -49,7 +49,10 @@ static const char blocks_sql[] =
 	" UNION ALL SELECT 'the run was too short for a sample of source " source \
 	"' WHERE NOT EXISTS" \
 	"  (SELECT 1 FROM main.source WHERE run_id = :run AND measures = '" kind \
-	"' AND n_samples > 0)"
+	"' AND n_samples > 0)" \
+	" UNION ALL SELECT 'no sample was at a block that was recorded (--objects: what they" \
+	" were at)' WHERE NOT EXISTS (SELECT 1 FROM main.site WHERE run_id = :run" \
+	"  AND (n_samples > 0 OR n_faults > 0))"
 /* clang-format on */
 
 static const char *const reasons_sql[REPORT_NEEDS_COUNT] = {

@@ -654,7 +654,7 @@ START_TEST(a_thread_follows_its_image_to_the_number_of_its_record)
 }
 END_TEST
 
-/* perf may tell of all its maps before its record comes: of a program that is not traced, it does. */
+/* perf may tell of all its maps before its record comes, as of programs that are not traced. */
 START_TEST(maps_follow_their_image_to_the_number_of_its_record)
 {
 	struct trace_process *record = make_process(9, 1, 888, RING_BIRTH_EXEC);
