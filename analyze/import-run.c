@@ -305,10 +305,7 @@ static int tell_apart(struct import *import)
 
 int import_end_run(struct import *import)
 {
-	int r = count_damage(import);
-
-	if (r == 0)
-		r = write_verdict(import);
+	int r = count_damage(import) ?: write_verdict(import);
 
 	if (r == 0)
 		r = losses_write(&import->losses, import->db, import->run_id);

@@ -700,9 +700,7 @@ static int write_rest(struct import *import)
 		r = import_finish_notes(import);
 	import_begin_phase(import->options, "adding up");
 	if (r == 0)
-		r = memory_write_blocks(import->memory);
-	if (r == 0)
-		r = globals_write(import->globals, handle);
+		r = memory_write_blocks(import->memory) ?: globals_write(import->globals, handle);
 	if (r == 0 && import->options->force)
 		r = stacks_rename(import->stacks, handle);
 	if (r == 0)
@@ -789,17 +787,11 @@ int import_trace(struct db *db, const char *path, const struct import_options *o
 		*ret_result = (struct import_result){ .run_id = import.run_id, .is_skipped = true };
 		return 0;
 	}
-	r = import_find_peaks(&import);
-	if (r == 0)
-		r = feed_ahead(&import.feed);
-	if (r == 0)
-		r = open_parts(&import);
+	r = import_find_peaks(&import) ?: feed_ahead(&import.feed) ?: open_parts(&import);
 	if (r == 0 && import.feed.skew_ns)
 		memory_set_unseen(import.memory);
 	if (r == 0)
-		r = read_all(&import);
-	if (r == 0)
-		r = write_rest(&import);
+		r = read_all(&import) ?: write_rest(&import);
 	if (r < 0)
 		return db_cause(rows_take_error(db), r);
 	*ret_result = result_of(&import);

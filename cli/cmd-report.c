@@ -198,10 +198,8 @@ static bool narrows_by_itself(const struct report *report)
 /* The rows of a part are counted first. */
 static int write_selected(struct job *job)
 {
-	int status = check_region(job);
+	int status = check_region(job) ?: check_rows(job);
 
-	if (status == CMD_DONE)
-		status = check_rows(job);
 	if (status != CMD_DONE)
 		return status;
 	job->selection.wants = job->report->wants;

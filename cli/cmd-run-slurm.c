@@ -64,10 +64,8 @@ static int add_option(struct command *command, const struct option_set *options,
 static int make_command(const struct option_set *options, const char *memsight,
 			struct command *command)
 {
-	int err = add(command, memsight);
+	int err = add(command, memsight) ?: add(command, "run");
 
-	if (err == 0)
-		err = add(command, "run");
 	for (int id = 0; id < OPTION_COUNT && err == 0; id++)
 		err = add_option(command, options, (enum option_id)id);
 	for (int i = 0; i < options->n_operands && err == 0; i++)

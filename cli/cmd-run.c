@@ -233,9 +233,7 @@ static int read_series(struct cmd_series *run)
 	int err = option_flag(run->options, OPTION_COMPAT) ? read_compat(run) : read_file(run);
 
 	if (err == 0)
-		err = take_options(run);
-	if (err == 0)
-		err = fill_in(run);
+		err = take_options(run) ?: fill_in(run);
 	return err == 0 ? series_modes_make(run->series, option_flag(run->options, OPTION_COMPAT),
 					    &run->modes, run->message)
 			: err;

@@ -485,9 +485,7 @@ int cmd_view(const struct option_set *options)
 	mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
 	if (option_flag(options, OPTION_LIVE))
 		return serve_live(options);
-	int status = read_labels(options, &shown);
-	if (status == CMD_DONE)
-		status = find_database(options, &shown);
+	int status = read_labels(options, &shown) ?: find_database(options, &shown);
 	if (status != CMD_DONE)
 		return status;
 	if (option_text(options, OPTION_EXPORT_PAGE))

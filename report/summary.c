@@ -806,9 +806,7 @@ static int write_summary(FILE *out, sqlite3 *db, const struct report_request *re
 	report_lines_write(out, db, windows_sql, request->run_id, "windows      ");
 	report_lines_write(out, db, dropped_sql, request->run_id, "dropped      ");
 	write_notes(out, db, request->run_id);
-	int r = report_objects_write(out, db, request);
-	if (r == 0)
-		r = report_hints_write(out, db, request);
+	int r = report_objects_write(out, db, request) ?: report_hints_write(out, db, request);
 	write_next(out, request);
 	return ferror(out) ? -EIO : r < 0 ? r : r_findings;
 }

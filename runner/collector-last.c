@@ -303,9 +303,7 @@ static void finish_cut(struct collector *collector)
 
 	pthread_join(last->thread, NULL);
 	last->is_running = false;
-	r = last->error;
-	if (r == 0)
-		r = move(collector);
+	r = last->error ?: move(collector);
 	close_files(last);
 	if (r == 0) {
 		last->base_bytes = last->result.n_bytes;

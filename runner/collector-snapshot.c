@@ -86,14 +86,10 @@ static int write_snapshot(struct collector *collector, struct snapshot *snapshot
 	int fd, err = collector_commit(collector);
 
 	if (err == 0)
-		err = open_notify(collector);
-	if (err == 0)
-		err = open_snapshot(collector, snapshot, &fd);
+		err = open_notify(collector) ?: open_snapshot(collector, snapshot, &fd);
 	if (err < 0)
 		return err;
-	err = trace_writer_branch(collector->writer, fd, &branch);
-	if (err == 0)
-		err = write_end(collector, branch);
+	err = trace_writer_branch(collector->writer, fd, &branch) ?: write_end(collector, branch);
 	trace_writer_close(branch);
 	if (err == 0)
 		err = snapshot_start(snapshot, collector->output->lock_fd,

@@ -374,9 +374,7 @@ static void try_first(struct collector *collector, struct image *image)
 		own->need_ns = 2 * own->read_ns + n_pages * shared->mark_ns / FIRST_PART;
 	if (!is_allowed(collector, image))
 		return;
-	err = begin_writes(collector, image, own->read_ns);
-	if (err == 0)
-		err = begin_interval(collector, image);
+	err = begin_writes(collector, image, own->read_ns) ?: begin_interval(collector, image);
 	image->budget.spent_ns += shared->share.is_strict ? own_time() - begin_ns : 0;
 	if (err == 0)
 		follow_first(collector, image);

@@ -93,9 +93,7 @@ int output_expand(const struct output_names *names, char ret_path[static PATH_MA
 	if (!*pattern)
 		return -EINVAL;
 	if (names->dir && !strchr(pattern, '/')) {
-		err = put(&text, names->dir, strlen(names->dir));
-		if (err == 0)
-			err = put(&text, "/", 1);
+		err = put(&text, names->dir, strlen(names->dir)) ?: put(&text, "/", 1);
 	}
 	while (*pattern && err == 0) {
 		size_t n = strcspn(pattern, "%");

@@ -328,12 +328,8 @@ static void begin_watches(struct run *run)
 int run_collector_start(struct run *run)
 {
 	struct collector *collector = &run->collector;
-	int err = prepare_collector(run);
+	int err = prepare_collector(run) ?: open_sources(run) ?: store_facts(run);
 
-	if (err == 0)
-		err = open_sources(run);
-	if (err == 0)
-		err = store_facts(run);
 	if (err == -EPERM && run->options->is_strict)
 		return refuse_strictly(run);
 	if (err < 0)

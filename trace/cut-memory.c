@@ -516,9 +516,7 @@ static int decide_maps(struct cut *cut, struct cut_process *process)
 	if (process->n_maps == 0 || !process->is_needed)
 		return 0;
 	qsort(process->maps, process->n_maps, sizeof(*process->maps), compare_maps);
-	r = decide_mapped(cut, process);
-	if (r == 0)
-		r = decide_unmapped(cut, process);
+	r = decide_mapped(cut, process) ?: decide_unmapped(cut, process);
 	for (size_t i = 0; r == 0 && i < process->n_maps; i++) {
 		const struct cut_map *map = &process->maps[i];
 

@@ -63,10 +63,8 @@ static int replace(struct taking *taking, uint64_t a, uint64_t b, uint32_t *ret_
 static int keep_last(struct taking *taking, uint32_t process, uint64_t a, uint64_t b)
 {
 	uint32_t before = 0;
-	int r = add_record(taking, process);
+	int r = add_record(taking, process) ?: replace(taking, a, b, &before);
 
-	if (r == 0)
-		r = replace(taking, a, b, &before);
 	if (r == 0 && before)
 		taking->cut->records[before - 1].is_dropped = true;
 	return r;
@@ -233,10 +231,8 @@ static int take_loss(struct taking *taking)
 	const struct trace_loss *loss = (const void *)taking->record;
 	uint64_t key = hash_strings(taking->record, 2) ^ (uint64_t)loss->process_id << 32;
 	uint32_t before = 0;
-	int r = add_record(taking, 0);
+	int r = add_record(taking, 0) ?: replace(taking, loss->thread_id, key, &before);
 
-	if (r == 0)
-		r = replace(taking, loss->thread_id, key, &before);
 	if (r < 0 || !before)
 		return r;
 	struct trace_loss *now = (void *)taking->cut->records[taking->number - 1].bytes;

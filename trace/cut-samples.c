@@ -187,9 +187,7 @@ int cut_decide_perf(struct cut *cut)
 		if (cut->processes[i].is_kept)
 			r = key_map_put(&pids, cut->processes[i].pid, 0, i + 1);
 	if (r == 0)
-		r = find_ends(cut, &ends);
-	if (r == 0)
-		r = decide_records(cut, &pids, &ends);
+		r = find_ends(cut, &ends) ?: decide_records(cut, &pids, &ends);
 	key_map_finish(&pids);
 	key_map_finish(&ends);
 	return r;

@@ -222,9 +222,7 @@ static int write_all(struct cut *cut)
 	int r;
 
 	cut_decide_processes(cut);
-	r = cut_decide_perf(cut);
-	if (r == 0)
-		r = cut_decide_events(cut);
+	r = cut_decide_perf(cut) ?: cut_decide_events(cut);
 	if (r < 0)
 		return r;
 	decide_threads(cut);

@@ -91,9 +91,7 @@ int trace_salvage(const struct trace_output *definitions, const struct trace_out
 
 	if (!take(&room, commit_bytes))
 		return -ENOSPC;
-	r = fit_definitions(&salvage, definitions, &room);
-	if (r == 0)
-		r = fit_data(&salvage, data, &room);
+	r = fit_definitions(&salvage, definitions, &room) ?: fit_data(&salvage, data, &room);
 	if (r == 0 &&
 	    (has_data ? salvage.data.n_bytes <= commit_bytes : salvage.definitions.n_bytes == 0))
 		r = -ENOSPC;

@@ -121,9 +121,7 @@ int trace_writer_open(int fd, const struct trace_file_header *header,
 		return r;
 	}
 	writer->fd = fd;
-	r = trace_compressor_init(&writer->compressor);
-	if (r == 0)
-		r = write_header(writer, header);
+	r = trace_compressor_init(&writer->compressor) ?: write_header(writer, header);
 	if (r < 0) {
 		trace_writer_close(writer);
 		return r;
@@ -707,9 +705,7 @@ static int commit_segment(struct trace_writer *writer, const struct trace_commit
 	uint64_t raw_bytes = writer->raw_bytes;
 
 	if (r == 0)
-		r = add_commit(writer, commit);
-	if (r == 0)
-		r = trace_index_reserve(&writer->index);
+		r = add_commit(writer, commit) ?: trace_index_reserve(&writer->index);
 	if (r < 0)
 		entry = (struct trace_index_entry){ 0 };
 	else

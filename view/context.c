@@ -94,10 +94,8 @@ static int view_context_connect(struct view_context *context, const char *path,
 				const unsigned *names, struct db **ret_db)
 {
 	auto_db struct db *db = NULL;
-	int r = db_open(path, &db);
+	int r = db_open(path, &db) ?: set_up(db_handle(db), names);
 
-	if (r == 0)
-		r = set_up(db_handle(db), names);
 	if (r < 0)
 		return r;
 	view_context_be_patient(context, db_handle(db));

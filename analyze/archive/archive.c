@@ -394,12 +394,8 @@ static int write_tar(const char *path, struct objects *objects, struct archive_r
 {
 	struct tar_writer *tar = NULL;
 	struct stat st;
-	int r = tar_create(path, &tar);
+	int r = tar_create(path, &tar) ?: add_files(tar, objects, result) ?: tar_finish(tar);
 
-	if (r == 0)
-		r = add_files(tar, objects, result);
-	if (r == 0)
-		r = tar_finish(tar);
 	tar_close(tar);
 	if (r == 0 && stat(path, &st) == 0)
 		result->n_bytes = (uint64_t)st.st_size;
@@ -416,9 +412,7 @@ int archive_write(const char *trace, const char *output, const struct symbol_pla
 	*ret_is_output = false;
 	if (asprintf(&partial, "%s.partial", output) < 0)
 		return -ENOMEM;
-	int r = objects_create(places, &objects);
-	if (r == 0)
-		r = trace_files_read(trace, objects);
+	int r = objects_create(places, &objects) ?: trace_files_read(trace, objects);
 	if (r == 0) {
 		*ret_is_output = true;
 		r = write_tar(partial, objects, &result);

@@ -208,10 +208,8 @@ int tar_write(struct tar_writer *tar, const void *bytes, size_t n_bytes)
 int tar_link(struct tar_writer *tar, const char *name, const char *target)
 {
 	const struct tar_entry entry = { .name = name, .target = target, .type = TAR_LINK };
-	int r = write_long(tar, target, TAR_LONG_TARGET);
+	int r = write_long(tar, target, TAR_LONG_TARGET) ?: write_long(tar, name, TAR_LONG_NAME);
 
-	if (r == 0)
-		r = write_long(tar, name, TAR_LONG_NAME);
 	return r < 0 ? r : write_head(tar, &entry);
 }
 
@@ -350,9 +348,7 @@ static int unpack_file(struct unpack *unpack, const char *name, uint64_t n_bytes
 		char piece[4096];
 		size_t n = left < sizeof(piece) ? (size_t)left : sizeof(piece);
 
-		r = read_bytes(unpack, piece, n);
-		if (r == 0)
-			r = write_piece(fd, piece, n);
+		r = read_bytes(unpack, piece, n) ?: write_piece(fd, piece, n);
 		left -= n;
 	}
 	if (r == 0 && ftruncate(fd, (off_t)n_bytes) < 0)

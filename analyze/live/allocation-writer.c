@@ -223,9 +223,7 @@ static int take_given(void *context)
 
 	for (size_t i = 0; i < rows->given.n && r == 0; i++) {
 		fetch(rows, i);
-		r = count(rows, &rows->given.rows[i]);
-		if (r == 0)
-			r = order_row(rows, &rows->given.rows[i]);
+		r = count(rows, &rows->given.rows[i]) ?: order_row(rows, &rows->given.rows[i]);
 	}
 	return r;
 }
@@ -297,9 +295,7 @@ int block_rows_open(struct db *db, const struct block_rows_of *of, struct block_
 
 	rows->job.work = take_given;
 	rows->job.context = rows;
-	int r = rows_open(db, &table, &rows->rows);
-	if (r == 0)
-		r = db_writer_open(&rows->thread);
+	int r = rows_open(db, &table, &rows->rows) ?: db_writer_open(&rows->thread);
 	if (r < 0)
 		return r;
 	*ret_rows = steal_ptr(&rows);

@@ -76,9 +76,7 @@ static int insert_small(struct live_blocks *live, const struct heap_block *block
 	int r = block_pages_insert(&live->pages, &live->tree, block);
 
 	if (r == -E2BIG) {
-		r = move_to_tree(live);
-		if (r == 0)
-			r = block_pages_insert(&live->pages, &live->tree, block);
+		r = move_to_tree(live) ?: block_pages_insert(&live->pages, &live->tree, block);
 	}
 	if (live->patience < MOST_PATIENCE)
 		live->patience += EARNED;

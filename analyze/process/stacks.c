@@ -181,9 +181,7 @@ int stacks_create(sqlite3 *db, struct tasks *tasks, struct modules *modules,
 		.first_stack = 1,
 	};
 
-	int r = load_frames(stacks, db);
-	if (r == 0)
-		r = load_stacks(stacks, db);
+	int r = load_frames(stacks, db) ?: load_stacks(stacks, db);
 	if (r < 0)
 		return r;
 	stacks->nowhere = objects_get_named(objects, "", "");
@@ -712,9 +710,7 @@ int stacks_rename(struct stacks *stacks, sqlite3 *db)
 	for (size_t i = 1; r == 0 && i < users.n_stacks; i++)
 		users.stacks[i].is_fixed = false;
 	if (r == 0)
-		r = user_frames_decide(&users);
-	if (r == 0)
-		r = write_users(&users, db);
+		r = user_frames_decide(&users) ?: write_users(&users, db);
 	free(old.items);
 	return r;
 }

@@ -605,9 +605,7 @@ int option_take_preset(struct option_set *options)
 	if (!text)
 		return refuse_preset(options, preset);
 	char *words = strdup(text);
-	int r = option_keep(options, words);
-	if (r == 0)
-		r = parse_words(words, split, OPTION_MAX_WORDS, &n);
+	int r = option_keep(options, words) ?: parse_words(words, split, OPTION_MAX_WORDS, &n);
 	struct words list = {
 		.options = options, .words = split, .n = (int)n, .origin = given->origin
 	};

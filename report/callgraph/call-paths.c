@@ -254,11 +254,7 @@ int paths_open(sqlite3 *db, const struct paths_options *options, struct paths **
 		return -ENOMEM;
 	if (options)
 		paths->options = *options;
-	int r = allocate(paths, db);
-	if (r == 0)
-		r = read_frames(paths, db);
-	if (r == 0)
-		r = read_stacks(paths, db);
+	int r = allocate(paths, db) ?: read_frames(paths, db) ?: read_stacks(paths, db);
 	if (r < 0)
 		return r == -ENOMEM ? r : -EPROTO;
 	*ret_paths = steal_ptr(&paths);

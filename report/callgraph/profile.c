@@ -265,9 +265,7 @@ int profile_open(sqlite3 *db, const struct profile_request *request, struct prof
 
 	if (!profile)
 		return -ENOMEM;
-	int r = paths_open(db, &request->paths, &profile->paths);
-	if (r == 0)
-		r = add_all(profile, db, request);
+	int r = paths_open(db, &request->paths, &profile->paths) ?: add_all(profile, db, request);
 	if (r < 0)
 		return r;
 	*ret_profile = steal_ptr(&profile);

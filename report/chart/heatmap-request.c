@@ -211,9 +211,7 @@ int heat_make(sqlite3 *db, const struct heat_request *request, struct heat *heat
 	};
 
 	*heat = (struct heat){ 0 };
-	int r = find_ids(db, request, &asked);
-	if (r == 0)
-		r = open_store(db, heat);
+	int r = find_ids(db, request, &asked) ?: open_store(db, heat);
 	if (r == -ENODATA && !has_rows(db, request->run_id))
 		r = -ENOENT;
 	if (r == 0)

@@ -368,9 +368,7 @@ static int rewrite(const char *path, struct export_progress *progress)
 	if (r == 0 && statement_has_column(db, NULL, "sqlite_stat4", NULL))
 		r = run(db, "DELETE FROM sqlite_stat4");
 	if (r == 0)
-		r = statement_kept(db);
-	if (r == 0)
-		r = replace_all(db, progress);
+		r = statement_kept(db) ?: replace_all(db, progress);
 	show(progress, &(struct progress_step){ .phase = "packing" });
 	if (r == 0)
 		r = run(db, last_sql);
@@ -446,9 +444,7 @@ int anonymise(sqlite3 *db, const char *path, bool replaces, struct export_progre
 	auto_close int fd = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
-	r = copy(db, partial, progress);
-	if (r == 0)
-		r = rewrite(partial, progress);
+	r = copy(db, partial, progress) ?: rewrite(partial, progress);
 	if (r == 0 && rename(partial, path) < 0)
 		r = -errno;
 	if (r < 0)

@@ -458,11 +458,7 @@ static int put_all(struct pprof *pprof)
 	string(pprof, "");
 	put_types(pprof);
 	put_functions(pprof);
-	int r = find_used(pprof);
-	if (r == 0)
-		r = put_locations(pprof);
-	if (r == 0)
-		r = put_samples(pprof);
+	int r = find_used(pprof) ?: put_locations(pprof) ?: put_samples(pprof);
 	put_rest(pprof);
 	return r < 0 ? r : pprof->error;
 }

@@ -120,10 +120,8 @@ int export_speedscope_write(FILE *out, sqlite3 *db, const struct export_request 
 	auto_json struct json json = { .is_plain = true };
 	auto_free char *text = NULL;
 	size_t n_bytes = 0;
-	int r = write_all(&json, db, request);
+	int r = write_all(&json, db, request) ?: json_finish(&json, &text, &n_bytes);
 
-	if (r == 0)
-		r = json_finish(&json, &text, &n_bytes);
 	if (r < 0)
 		return r;
 	return fwrite(text, 1, n_bytes, out) == n_bytes ? 0 : -EIO;

@@ -338,9 +338,7 @@ static int draw(struct plot *plot, const struct heat *heat)
 	double left = labels.width + 1.5 * font + 6;
 	struct panel panel = { .rect = { figure->body.x + left, figure->body.y + top,
 					 figure->body.width - left - scale_width, height } };
-	r = figure_check(&plot->figure, panel.rect);
-	if (r == 0)
-		r = draw_cells(plot, heat, panel.rect);
+	r = figure_check(&plot->figure, panel.rect) ?: draw_cells(plot, heat, panel.rect);
 	if (r < 0)
 		return r;
 	axis_make(AXIS_TIME, ends, 2 + (unsigned)(panel.rect.width / (5 * font)), &panel.x);

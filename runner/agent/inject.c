@@ -219,9 +219,7 @@ static int call(struct guest *guest, long number, const uint64_t arguments[6], l
 	registers.r9 = arguments[5];
 	if (ptrace(PTRACE_SETREGS, guest->pid, NULL, &registers) < 0)
 		return -errno;
-	r = go_to_call(guest->pid);
-	if (r == 0)
-		r = go_to_call(guest->pid);
+	r = go_to_call(guest->pid) ?: go_to_call(guest->pid);
 	if (r == 0 && ptrace(PTRACE_GETREGS, guest->pid, NULL, &registers) < 0)
 		r = -errno;
 	if (r == 0)
@@ -632,11 +630,7 @@ static int put_in(struct guest *guest)
 				      &guest->table, &guest->table_bytes);
 	}
 	if (r == 0)
-		r = write_all(guest, &slots);
-	if (r == 0)
-		r = write_jumps(guest);
-	if (r == 0)
-		r = lead_api(guest);
+		r = write_all(guest, &slots) ?: write_jumps(guest) ?: lead_api(guest);
 	return r < 0 && !guest->message[0] ? fail(guest, r, "the agent cannot be written") : r;
 }
 

@@ -456,10 +456,8 @@ static int end(struct entry *entry)
 {
 	struct attach_call request = { .step = ATTACH_UNBIND };
 	bool were_standing = entry->crowd.n > 0;
-	int r = entry_take_back_functions(entry);
+	int r = entry_take_back_functions(entry) ?: entry_take_back_jumps(entry);
 
-	if (r == 0)
-		r = entry_take_back_jumps(entry);
 	if (r < 0)
 		return entry_fail(entry, r, "cannot write the code of process %d: %s",
 				  (int)entry->pid, strerror(-r));
@@ -619,10 +617,8 @@ static int search_guest(struct entry *entry, uint64_t deadline_ns)
 /* A thread that works for us, from now on. */
 static int take_guest(struct entry *entry, uint64_t deadline_ns)
 {
-	int r = search_guest(entry, deadline_ns);
+	int r = search_guest(entry, deadline_ns) ?: check_filters(entry);
 
-	if (r == 0)
-		r = check_filters(entry);
 	if (r == 0 && entry->place.has_filter && remote_is_timed(&entry->guest)) {
 		remote_release(&entry->guest);
 		entry->crowd.takes_no_timed = true;

@@ -123,9 +123,7 @@ int remote_modules_read(pid_t pid, struct remote_modules *ret_modules)
 	int r;
 
 	*ret_modules = (struct remote_modules){ .pid = pid };
-	r = image_each_map(pid, list_map, &listing);
-	if (r == 0)
-		r = listing.err;
+	r = image_each_map(pid, list_map, &listing) ?: listing.err;
 	if (r < 0) {
 		remote_modules_finish(ret_modules);
 		return r;

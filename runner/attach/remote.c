@@ -355,9 +355,7 @@ static int write_frame(struct remote_loan *loan, uint64_t below, uint64_t *ret_f
 	fill_context(&frame.context, &registers);
 	frame.context.uc_mcontext.fpregs = (fpregset_t)(uintptr_t)state_at;
 	memcpy(&frame.context.uc_sigmask, &loan->signals, sizeof(loan->signals));
-	r = remote_write(tid, state_at, state, n);
-	if (r == 0)
-		r = remote_write(tid, at, &frame, sizeof(frame));
+	r = remote_write(tid, state_at, state, n) ?: remote_write(tid, at, &frame, sizeof(frame));
 	if (r == 0)
 		*ret_frame = at;
 	return r;

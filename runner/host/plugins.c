@@ -530,9 +530,7 @@ static int load_one(struct plugins *plugins, const char *given, bool is_first)
 
 	if (fd < 0)
 		return refuse(plugins, "--load %s: %s", given, strerror(errno));
-	r = check_file(plugins, fd, given);
-	if (r == 0)
-		r = add_entry(plugins, RING_LOAD_LIBRARY, path);
+	r = check_file(plugins, fd, given) ?: add_entry(plugins, RING_LOAD_LIBRARY, path);
 	/* They are the first library's. */
 	if (r == 0 && is_first)
 		r = add_functions(plugins, RING_LOAD_INIT, plugins->options->init_functions);
@@ -562,9 +560,7 @@ int plugins_prepare(const struct run_options *options, char load[RING_LOAD_BYTES
 	for (size_t i = 0; r == 0 && options->load[i]; i++)
 		r = load_one(&plugins, options->load[i], i == 0);
 	if (r == 0)
-		r = choose_all(&plugins);
-	if (r == 0)
-		r = give_all(&plugins, sink, user);
+		r = choose_all(&plugins) ?: give_all(&plugins, sink, user);
 	for (size_t i = 0; i < plugins.n; i++)
 		free(plugins.components[i].line);
 	free(plugins.components);

@@ -548,9 +548,7 @@ int page_state_read(pid_t pid, unsigned asked, struct page_state *ret_state)
 	record->has_shared =
 		record->way == TRACE_PAGES_TABLE || (asked & PAGE_STATE_RELATED && is_small);
 	record->has_nodes = (asked & PAGE_STATE_NODES) != 0;
-	err = read_maps(pid, ret_state);
-	if (err == 0)
-		err = look_at_all(pid, fd, asked, ret_state);
+	err = read_maps(pid, ret_state) ?: look_at_all(pid, fd, asked, ret_state);
 	if (err == 0 && is_small && asked & PAGE_STATE_PSS)
 		record->pss_bytes = read_pss(pid);
 	/* It may have ended meanwhile, whatever that looked like. */

@@ -159,10 +159,8 @@ int run_process_sample(struct run_process_sampler *sampler, struct trace_process
 		       struct run_node_bytes *ret_nodes, size_t max_nodes)
 {
 	struct trace_process_sample sample = { 0 };
-	int r = sample_memory(sampler->pid, &sample);
+	int r = sample_memory(sampler->pid, &sample) ?: sample_times(sampler->pid, &sample);
 
-	if (r == 0)
-		r = sample_times(sampler->pid, &sample);
 	if (r < 0)
 		return r;
 	sample.node_bytes = (uint32_t)(sample_nodes(sampler, ret_nodes, max_nodes) *

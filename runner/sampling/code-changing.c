@@ -558,11 +558,7 @@ int code_changing_round(struct code_changing *changing, uint64_t ticks)
 
 	if (changing->n_pages == 0)
 		return 0;
-	r = want_all_new(changing);
-	if (r == 0)
-		r = want_recent(changing);
-	if (r == 0)
-		r = add_in_turn(changing);
+	r = want_all_new(changing) ?: want_recent(changing) ?: add_in_turn(changing);
 	if (changing->n_wanted > 1)
 		qsort(changing->wanted, changing->n_wanted, sizeof(struct page *),
 		      compare_processes);

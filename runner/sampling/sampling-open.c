@@ -202,9 +202,7 @@ static int open_one(struct samples *samples, struct pmu_chosen *chosen,
 			   pmu_stream_notes(mine->stream));
 	mine->source_id = (uint32_t)samples->n_sources;
 	if (err == 0)
-		err = store_detail(samples, mine);
-	if (err == 0)
-		err = samples_store_perf_clock(mine);
+		err = store_detail(samples, mine) ?: samples_store_perf_clock(mine);
 	note(samples, source, pmu_stream_notes(mine->stream));
 	if (source->role == ACCESS_ROLE_TASKS) {
 		samples->tracker->has_task_records = true;

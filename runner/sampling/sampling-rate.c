@@ -57,9 +57,7 @@ static void choose_by_budget(struct samples_rate *rate, const struct access_sour
 
 	rate->cost_ns = pmu_cost_measure(source, access);
 	/* budget_ppm / 10^6 of a second, at so many ns each. */
-	most_hz = (uint64_t)rate->budget_ppm * 1000 / (rate->cost_ns + COLLECTOR_NS);
-	if (most_hz == 0)
-		most_hz = 1;
+	most_hz = (uint64_t)rate->budget_ppm * 1000 / (rate->cost_ns + COLLECTOR_NS) ?: 1;
 	if (access->freq_hz == 0 || access->freq_hz > most_hz)
 		access->freq_hz = most_hz < MAX_HZ ? most_hz : MAX_HZ;
 	access->n_levels = SAMPLES_RATE_LEVELS;

@@ -406,9 +406,7 @@ static int read_tasks(void *user)
 	for (size_t i = 0; i < samples->n_streams && err == 0; i++) {
 		if (samples->streams[i].source->role != ACCESS_ROLE_TASKS)
 			continue;
-		err = read_stream(&samples->streams[i]);
-		if (err == 0)
-			err = tell_tracker(samples);
+		err = read_stream(&samples->streams[i]) ?: tell_tracker(samples);
 	}
 	return err;
 }

@@ -106,9 +106,7 @@ unsigned view_answer_make(struct view_context *context, enum view_answer answer,
 		r = find_run(&question);
 	if (r == 0)
 		r = makers[answer](&question);
-	r = verdict(&question, r);
-	if (r == 0)
-		r = json_finish(&question.json, ret_text, ret_n_bytes);
+	r = verdict(&question, r) ?: json_finish(&question.json, ret_text, ret_n_bytes);
 	json_drop(&question.json);
 	context->error = r;
 	return r == 0 ? 200 : refuse(&question, r, ret_text, ret_n_bytes);

@@ -273,10 +273,8 @@ static int write_samples(struct view_question *question, const struct place *pla
 	auto_statement sqlite3_stmt *row = NULL;
 	struct neighbours found = { .place = place };
 	auto_columns struct columns columns = { 0 };
-	int r = view_prepare(question, sample_sql, &row);
+	int r = view_prepare(question, sample_sql, &row) ?: find_samples(&found);
 
-	if (r == 0)
-		r = find_samples(&found);
 	columns.n_columns = r == 0 ? (size_t)sqlite3_column_count(row) : 0;
 	for (size_t i = 0; i < columns.n_columns; i++)
 		columns.names[i] = sqlite3_column_name(row, (int)i);
@@ -359,10 +357,8 @@ int view_at(struct view_question *question)
 {
 	struct place place = { 0 };
 	int64_t base = 0, site = 0;
-	int r = find_place(question, &place);
+	int r = find_place(question, &place) ?: find_block(&place);
 
-	if (r == 0)
-		r = find_block(&place);
 	if (r < 0)
 		return r;
 	json_open(&question->json, '{');

@@ -366,8 +366,6 @@ int view_flame(struct view_question *question)
 		r = paths_open(question->db, &options, &paths);
 	flame.paths = paths;
 	if (r == 0)
-		r = view_prepare(question, metric.sql, &rows);
-	if (r == 0)
-		r = flame_add(&flame, rows);
+		r = view_prepare(question, metric.sql, &rows) ?: flame_add(&flame, rows);
 	return r < 0 ? r : write_flame(question, &flame, &metric);
 }

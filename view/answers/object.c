@@ -546,9 +546,7 @@ int view_object(struct view_question *question)
 
 	if (!tally)
 		return -ENOMEM;
-	int r = find_site(question, &object.site);
-	if (r == 0)
-		r = view_take_part(question, 0);
+	int r = find_site(question, &object.site) ?: view_take_part(question, 0);
 	if (r == 0 && !is_short(question))
 		r = count(question, &object);
 	return r < 0 ? r : write_object(question, &object);

@@ -132,9 +132,7 @@ int view_run(struct view_question *question)
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]) && r == 0; i++)
 		r = parts[i].write(question, parts[i].name, parts[i].sql);
 	if (r == 0)
-		r = write_has_picture(question);
-	if (r == 0)
-		r = view_members(question, offers_sql);
+		r = write_has_picture(question) ?: view_members(question, offers_sql);
 	json_close(&question->json, '}');
 	return r < 0 ? r : 0;
 }

@@ -187,9 +187,7 @@ int view_source(struct view_question *question)
 					"the database names no such source file");
 	if (r < 0)
 		return r;
-	r = whole_path(question, file, &path);
-	if (r == 0)
-		r = read_source(path, &text);
+	r = whole_path(question, file, &path) ?: read_source(path, &text);
 	if (r == -ENOMEM || r == -EPROTO)
 		return r;
 	if (r < 0)

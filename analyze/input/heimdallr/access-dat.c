@@ -388,9 +388,7 @@ int heimdallr_align(const struct heimdallr_folder *folder, struct clock_offset *
 	align.lives = calloc(folder->n_logs + 1, sizeof(*align.lives));
 	if (!align.lives)
 		return -ENOMEM;
-	r = read_logs(&align);
-	if (r == 0)
-		r = read_perf(&align);
+	r = read_logs(&align) ?: read_perf(&align);
 	if (r == 0)
 		bound(&align);
 	for (size_t i = 0; r == 0 && i < folder->n_logs; i++)

@@ -175,16 +175,12 @@ static int add_modes(struct heimdallr *heimdallr)
 int heimdallr_begin_records(struct heimdallr *heimdallr)
 {
 	const struct heimdallr_folder *folder = &heimdallr->folder;
-	int r = add_run(heimdallr);
+	int r = add_run(heimdallr) ?: add_clock(heimdallr, heimdallr->start_ns);
 
-	if (r == 0)
-		r = add_clock(heimdallr, heimdallr->start_ns);
 	if (r == 0 && heimdallr->access)
 		r = heimdallr_access_clock(heimdallr->access, &heimdallr->records);
 	if (r == 0)
-		r = add_fact(heimdallr, "imported_from", "Heimdallr");
-	if (r == 0)
-		r = add_modes(heimdallr);
+		r = add_fact(heimdallr, "imported_from", "Heimdallr") ?: add_modes(heimdallr);
 	if (r == 0 && folder->min_bytes > 0)
 		r = add_number_fact(heimdallr, "memsight.min_bytes", folder->min_bytes);
 	for (size_t i = 0; i < folder->n_logs && r == 0; i++) {
@@ -311,11 +307,7 @@ static int add_process_ends(struct heimdallr *heimdallr)
 
 int heimdallr_end_records(struct heimdallr *heimdallr)
 {
-	int r = add_losses(heimdallr);
+	int r = add_losses(heimdallr) ?: add_process_ends(heimdallr) ?: add_exit(heimdallr);
 
-	if (r == 0)
-		r = add_process_ends(heimdallr);
-	if (r == 0)
-		r = add_exit(heimdallr);
 	return r < 0 ? r : add_clock(heimdallr, heimdallr->last_ns + 1);
 }

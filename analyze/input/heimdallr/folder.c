@@ -337,11 +337,7 @@ int heimdallr_folder_open(const char *path, struct heimdallr_folder *ret_folder)
 		r = read_logs(&folder);
 	}
 	if (r == 0)
-		r = read_libraries(&folder);
-	if (r == 0)
-		r = read_usage(&folder);
-	if (r == 0)
-		r = read_command(&folder);
+		r = read_libraries(&folder) ?: read_usage(&folder) ?: read_command(&folder);
 	if (r < 0) {
 		heimdallr_folder_finish(&folder);
 		return r;

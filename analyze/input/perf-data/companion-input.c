@@ -200,10 +200,8 @@ static int tell_losses(struct beside_feed *feed)
 static int give_end(struct beside_feed *feed, struct trace_item *ret_item)
 {
 	record_list_clear(&feed->records);
-	int r = tell_facts(feed);
+	int r = tell_facts(feed) ?: tell_losses(feed);
 
-	if (r == 0)
-		r = tell_losses(feed);
 	feed->stage = IS_OVER;
 	*ret_item = record_list_item(&feed->records);
 	return r < 0 ? r : 1;

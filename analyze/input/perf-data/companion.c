@@ -543,9 +543,7 @@ int beside_open(const char *trace_path, const char *perf_path, struct beside *be
 	beside->path = strdup(perf_path);
 	if (!beside->path)
 		return -ENOMEM;
-	int r = beside_trace_read(trace_path, &beside->trace);
-	if (r == 0)
-		r = align_all(&aligning);
+	int r = beside_trace_read(trace_path, &beside->trace) ?: align_all(&aligning);
 	key_map_finish(&aligning.maps);
 	key_map_finish(&aligning.exits);
 	return r;

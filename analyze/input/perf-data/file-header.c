@@ -142,9 +142,7 @@ static int read_file_header(struct perf_data *data, struct pmu_cursor header)
 
 	take_section(&header); /* event types: no more written since Linux 3.9 */
 	memcpy(bits, header.at, sizeof(bits));
-	int r = set_records(data, records);
-	if (r == 0)
-		r = read_attrs(data, attrs, attr_bytes);
+	int r = set_records(data, records) ?: read_attrs(data, attrs, attr_bytes);
 	if (r == 0 && data->events.n == 0)
 		r = -EBADMSG;
 	return r < 0 || data->damage.is_cut ? r : read_features(data, bits, data->end);

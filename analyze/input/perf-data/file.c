@@ -161,9 +161,7 @@ int perf_data_open(const char *path, struct perf_data **ret_data)
 	data->copy = malloc(UINT16_MAX + 1);
 	if (!data->copy)
 		return -ENOMEM;
-	int r = perf_data_unzip_create(&data->unzip);
-	if (r == 0)
-		r = perf_data_read_header(data);
+	int r = perf_data_unzip_create(&data->unzip) ?: perf_data_read_header(data);
 	if (r < 0)
 		return r;
 	*ret_data = data;

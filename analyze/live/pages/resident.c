@@ -773,9 +773,7 @@ static int sweep_all(struct sweep *sweep, char *maps)
 	if (r < 0)
 		return r;
 	close_page(sweep);
-	r = add_gap(sweep, UINT64_MAX / sweep->page_bytes);
-	if (r == 0)
-		r = add_leaving(sweep);
+	r = add_gap(sweep, UINT64_MAX / sweep->page_bytes) ?: add_leaving(sweep);
 	return r == 0 && sweep->is_damaged ? -EBADMSG : r;
 }
 
