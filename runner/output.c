@@ -83,7 +83,12 @@ static int put_letter(struct text *text, char letter, const struct output_names 
 	}
 }
 
-int output_expand(const struct output_names *names, char ret_path[static PATH_MAX])
+/*
+ * Fill a pattern in: %e program, %p pid, %r rank among the processes of an MPI or Slurm job (0
+ * outside of one), %n name of the host, %% a percent sign. Returns 0, -EINVAL (another letter, or
+ * empty), or -ENAMETOOLONG.
+ */
+static int output_expand(const struct output_names *names, char ret_path[static PATH_MAX])
 {
 	const char *pattern = names->pattern ? names->pattern : OUTPUT_DEFAULT_PATTERN;
 	char path[PATH_MAX];

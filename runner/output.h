@@ -36,13 +36,6 @@ struct output {
 extern const char *const output_rank_variables[];
 
 /*
- * Fill a pattern in: %e program, %p pid, %r rank among the processes of an MPI or Slurm job (0
- * outside of one), %n name of the host, %% a percent sign. Returns 0, -EINVAL (another letter, or
- * empty), or -ENAMETOOLONG.
- */
-int output_expand(const struct output_names *names, char ret_path[static PATH_MAX]);
-
-/*
  * Make the partial file. Returns 0 or a negative errno: -EEXIST (the name, or that of the file
  * beside it, is taken and force is off), -EISDIR, -ENOTSUP (the name is no regular file), or that
  * of open(). ret_output->path is filled in on failure too, as far as it is known: with the name

@@ -37,7 +37,8 @@ static bool collector_is_gone(int dir_fd)
 	       time(NULL) - status.st_mtime > HALF_MADE_SECONDS;
 }
 
-void recording_empty(int dir_fd)
+/* Remove what a recording puts into its folder. For recording_finish() and recording_sweep(). */
+static void recording_empty(int dir_fd)
 {
 	static const char *const names[] = {
 		"socket",	    RECORDING_STATIC_NAME, "lock",
@@ -62,7 +63,11 @@ static bool sweep_one(int base_fd, const char *name)
 	return unlinkat(base_fd, name, AT_REMOVEDIR) == 0;
 }
 
-int recording_sweep(const char *base)
+/*
+ * Remove the folders memsight-?????? of the calling user in base whose collector is gone. Returns
+ * how many were removed, or a negative errno.
+ */
+static int recording_sweep(const char *base)
 {
 	auto_folder DIR *folder = opendir(base);
 	struct dirent *entry;

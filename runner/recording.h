@@ -37,15 +37,6 @@ int recording_init(struct recording *ret_recording);
 /* Close the sockets and remove the folder. Safe on RECORDING_CLOSED and twice. */
 void recording_finish(struct recording *recording);
 
-/* Remove what a recording puts into its folder. For recording_finish() and recording_sweep(). */
-void recording_empty(int dir_fd);
-
-/*
- * Remove the folders memsight-?????? of the calling user in base whose collector is gone. Returns
- * how many were removed, or a negative errno.
- */
-int recording_sweep(const char *base);
-
 /*
  * Have the abstract name where a process looks for it: containers have a network of their own. For
  * the administrator; before anybody was accepted, and while no other thread runs. 0 or a negative

@@ -78,8 +78,9 @@ const struct trace_record_shape *trace_record_shape(unsigned type)
 	return &shapes[type];
 }
 
-uint32_t trace_record_length(const struct trace_record *record,
-			     const struct trace_record_shape *shape, unsigned i)
+/* The length of string i (below n_strings) as the record says. */
+static uint32_t trace_record_length(const struct trace_record *record,
+				    const struct trace_record_shape *shape, unsigned i)
 {
 	uint32_t length;
 

@@ -18,10 +18,6 @@ struct trace_record_shape {
 /* The shape of a record type, or NULL if it is not known. */
 const struct trace_record_shape *trace_record_shape(unsigned type);
 
-/* The length of string i (below n_strings) as the record says. */
-uint32_t trace_record_length(const struct trace_record *record,
-			     const struct trace_record_shape *shape, unsigned i);
-
 /* A string behind a record. */
 struct trace_string {
 	const void *bytes;

@@ -95,12 +95,14 @@ static const struct {
 	[TOP_BLOCKS] = { "blocks", "blocks", 10 }, [TOP_AGE] = { "age", "mean age", 9 },
 };
 
-const char *top_sort_name(enum top_sort sort)
+/* The name of a column of --sort ("live"); its head ("growth/s"). */
+static const char *top_sort_name(enum top_sort sort)
 {
 	return columns[sort].name;
 }
 
-int top_sort_find(const char *name, enum top_sort *ret_sort)
+/* The column of a name, or -EINVAL. */
+static int top_sort_find(const char *name, enum top_sort *ret_sort)
 {
 	for (int sort = 0; sort < TOP_SORTS; sort++)
 		if (strcmp(columns[sort].name, name) == 0) {

@@ -109,11 +109,6 @@ size_t top_unnamed(const struct top *top, uint32_t *sites, size_t n);
 char *top_find_name(struct top *top, uint32_t site);
 void top_set_name(struct top *top, uint32_t site, char *name);
 
-/* The name of a column of --sort ("live"); its head ("growth/s"). */
-const char *top_sort_name(enum top_sort sort);
-/* The column of a name, or -EINVAL. */
-int top_sort_find(const char *name, enum top_sort *ret_sort);
-
 /* Cells of a row, up to the name, as wide as the head. */
 #define TOP_CELLS_BYTES 192u
 void top_write_cells(const struct top_row *row, char cells[static TOP_CELLS_BYTES]);

@@ -199,9 +199,20 @@ static int pseudonyms_register(sqlite3 *db)
 	" ELSE pseudonym('value', value) END"
 /* Of ours, but for what the program or its user may have given to it. */
 #define SENTENCE "CASE WHEN value GLOB '*/*' THEN pseudonym('reason', value) ELSE value END"
-#define KEEP	 NULL
 
-/* What becomes of the texts of a column, named `value`. A column that is not here is replaced. */
+/* Columns whose texts are memsight's own. A space on either side. */
+static const char kept[] =
+	" run.detail fact.key process.birth process.why_not module.debug_info stack.stop"
+	" call.name source.name source.measures source.unit source.remedy loop.method"
+	" owner.name owner.meaning process_sample.node_bytes page_snapshot.reason"
+	" page_snapshot.way page_part.kind page_run.kind page_run.node_bytes page_touch.kind"
+	" page_touch.node_touched page_block.kind page_write.state site_write.kind"
+	" component.name component.unit component.kind component.plugin counter.name"
+	" counter.unit loss.source total.name withheld.classes watch.note heap_kind.name"
+	" band.kind timeline_level.level picture_category.colour picture_category.name"
+	" picture_tile.colour ";
+
+/* What becomes of the texts of others, named `value`. A column that is not here is replaced. */
 static const struct rule {
 	const char *table;
 	const char *column;
@@ -213,17 +224,12 @@ static const struct rule {
 	{ "run", "directory", PATH },
 	{ "run", "trace", PATH },
 	{ "run", "recording_id", OBJECT },
-	{ "run", "detail", KEEP },
-	{ "fact", "key", KEEP },
 	{ "fact", "value", FACT },
-	{ "process", "birth", KEEP },
 	{ "process", "exe", PATH },
 	{ "process", "command", "pseudonym('command', value)" },
-	{ "process", "why_not", KEEP },
 	{ "thread_name", "name", "pseudonym('thread', value)" },
 	{ "module", "path", PATH },
 	{ "module", "build_id", OBJECT },
-	{ "module", "debug_info", KEEP },
 	{ "frame", "object", OBJECT },
 	{ "frame", "path", PATH },
 	{ "frame", "function", FUNCTION },
@@ -231,58 +237,22 @@ static const struct rule {
 	{ "frame_line", "file", PATH },
 	{ "frame_line", "call",
 	  "CASE WHEN value GLOB ':[0-9]*' THEN value ELSE pseudonym('call', value) END" },
-	{ "stack", "stop", KEEP },
-	{ "call", "name", KEEP },
 	{ "mapping", "path", PATH },
-	{ "source", "name", KEEP },
-	{ "source", "measures", KEEP },
-	{ "source", "unit", KEEP },
-	{ "source", "remedy", KEEP },
 	{ "source", "event", SENTENCE },
 	{ "source", "note", SENTENCE },
-	{ "loop", "method", KEEP },
-	{ "owner", "name", KEEP },
-	{ "owner", "meaning", KEEP },
 	{ "symbol", "object", OBJECT },
 	{ "symbol", "path", PATH },
 	{ "symbol", "name", UNLESS_WORD("pseudonym('variable', value)") },
-	{ "process_sample", "node_bytes", KEEP },
-	{ "page_snapshot", "reason", KEEP },
-	{ "page_snapshot", "way", KEEP },
-	{ "page_part", "kind", KEEP },
 	{ "page_part", "name", PATH },
-	{ "page_run", "kind", KEEP },
-	{ "page_run", "node_bytes", KEEP },
-	{ "page_touch", "kind", KEEP },
-	{ "page_touch", "node_touched", KEEP },
-	{ "page_block", "kind", KEEP },
-	{ "page_write", "state", KEEP },
-	{ "site_write", "kind", KEEP },
 	{ "region", "name", "pseudonym('region', value)" },
 	{ "region_total", "name", "pseudonym('region', value)" },
 	{ "function_trips", "name", "pseudonym('region', value)" },
 	{ "mark", "name", "pseudonym('mark', value)" },
-	{ "component", "name", KEEP },
-	{ "component", "unit", KEEP },
-	{ "component", "kind", KEEP },
-	{ "component", "plugin", KEEP },
 	{ "object_name", "name", "pseudonym('object', value)" },
-	{ "counter", "name", KEEP },
-	{ "counter", "unit", KEEP },
-	{ "loss", "source", KEEP },
 	{ "loss", "reason", SENTENCE },
-	{ "total", "name", KEEP },
-	{ "withheld", "classes", KEEP },
 	{ "watch", "target", "pseudonym('variable', value)" },
-	{ "watch", "note", KEEP },
-	{ "heap_kind", "name", KEEP },
 	{ "heap_range", "place", PATH },
-	{ "band", "kind", KEEP },
 	{ "band", "name", PATH },
-	{ "timeline_level", "level", KEEP },
-	{ "picture_category", "colour", KEEP },
-	{ "picture_category", "name", KEEP },
-	{ "picture_tile", "colour", KEEP },
 };
 
 static const struct rule *rule_of(const char *table, const char *column)
@@ -304,9 +274,11 @@ static int run(sqlite3 *db, const char *sql)
 static int replace(sqlite3 *db, const char *table, const char *column)
 {
 	const char *new = rule_of(table, column)->sql;
-	if (!new)
-		return 0;
+	char word[128];
 
+	snprintf(word, sizeof(word), " %s.%s ", table, column);
+	if (strstr(kept, word))
+		return 0;
 	/* The rule's `value` is the column: a subquery gives it that name. */
 	char *sql = sqlite3_mprintf("UPDATE \"%w\" SET \"%w\" = (SELECT %s FROM (SELECT"
 				    " \"%w\".\"%w\" AS value))",

@@ -194,7 +194,7 @@ static void svg_cells(void *data, struct canvas_rect rect, const struct canvas_r
 	free(colours);
 }
 
-const struct canvas_kind canvas_svg = {
+static const struct canvas_kind canvas_svg = {
 	.open = svg_open,
 	.close = svg_close,
 	.path = svg_path,

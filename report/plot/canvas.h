@@ -100,5 +100,4 @@ struct canvas_kind {
 	void (*cells)(void *page, struct canvas_rect rect, const struct canvas_raster *raster);
 };
 
-extern const struct canvas_kind canvas_svg;
 extern const struct canvas_kind canvas_cairo; /* only where HAVE_CAIRO is defined */

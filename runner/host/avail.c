@@ -116,7 +116,8 @@ static int give_marks(avail_sink sink, void *user)
 			    is_there ? "" : refusal.fix });
 }
 
-int avail_page_ways(avail_sink sink, void *user)
+/* Only by which ways touched pages are told: section "touched pages". Result likewise. */
+static int avail_page_ways(avail_sink sink, void *user)
 {
 	int err = give_marks(sink, user);
 

@@ -27,6 +27,3 @@ typedef int (*avail_sink)(void *user, const struct avail_item *item);
  * Give every thing to the sink, section by section. Takes some ms. Returns 0 or the sink's result.
  */
 int avail_look(avail_sink sink, void *user);
-
-/* Only by which ways touched pages are told: section "touched pages". Result likewise. */
-int avail_page_ways(avail_sink sink, void *user);

@@ -143,10 +143,3 @@ struct perf_data {
 int perf_data_read_header(struct perf_data *data);
 
 /* ---- file.c: what perf itself adds to a file ---- */
-
-/*
- * Take a record that perf itself wrote; head is its own in our byte order. Returns 1 with an item,
- * 0 without, or a negative errno.
- */
-int perf_data_take_own(struct perf_data *data, const struct perf_event_header *head,
-		       const uint8_t *record, struct perf_data_item *ret_item);

@@ -249,163 +249,6 @@ size_t perf_data_build_id(struct perf_data *data, const char *path, const uint8_
 	return build->n_bytes;
 }
 
-/* ---- Records ---- */
-
-/* A record where it can be read: in our byte order, at a multiple of 8. NULL: it is damaged. */
-static const uint8_t *settle(struct perf_data *data, const struct perf_event_header *head,
-			     const uint8_t *record, uint32_t event)
-{
-	const struct pmu_format *format = &data->events.events[event].format;
-
-	if (!data->is_swapped && (uintptr_t)record % sizeof(uint64_t) == 0)
-		return record;
-	memcpy(data->copy, record, head->size);
-	if (data->is_swapped) {
-		memcpy(data->copy, head, sizeof(*head));
-		if (pmu_record_turn(format, data->copy, head->size) < 0)
-			return NULL;
-	}
-	return data->copy;
-}
-
-/* A record of the kernel. Returns 1 with an item, or 0 without. */
-static int take_record(struct perf_data *data, const struct perf_event_header *head,
-		       const uint8_t *record, struct perf_data_item *ret_item)
-{
-	uint32_t event;
-
-	if (!perf_data_events_of(&data->events, head, record, data->is_swapped, &event)) {
-		data->damage.n_nameless_records++;
-		return 0;
-	}
-	record = settle(data, head, record, event);
-	if (!record) {
-		data->damage.n_damaged_records++;
-		return 0;
-	}
-	*ret_item = (struct perf_data_item){ .kind = PERF_DATA_RECORD,
-					     .type = head->type,
-					     .event = event,
-					     .bytes = record,
-					     .n_bytes = head->size };
-	return 1;
-}
-
-/* One that was found. Returns 1 with an item, 0 without, or a negative errno. */
-static int take_any(struct perf_data *data, const struct perf_event_header *head,
-		    const uint8_t *record, struct perf_data_item *ret_item)
-{
-	if (head->type >= FIRST_TYPE_OF_PERF)
-		return perf_data_take_own(data, head, record, ret_item);
-	if (head->size % sizeof(uint64_t)) {
-		data->damage.n_damaged_records++;
-		return 0;
-	}
-	return take_record(data, head, record, ret_item);
-}
-
-/* No telling where the next one begins. */
-static int give_up(struct perf_data *data)
-{
-	data->damage.n_unread_bytes += data->end - data->offset;
-	data->damage.is_cut = true;
-	data->offset = data->end;
-	return 0;
-}
-
-/* The next record of the file itself. Returns as perf_data_take_own(). */
-static int next_of_file(struct perf_data *data, struct perf_data_item *ret_item)
-{
-	const uint8_t *bytes;
-	uint64_t left = data->end - data->offset;
-	size_t n_wanted = left < UINT16_MAX ? (size_t)left : UINT16_MAX;
-	ssize_t n = trace_window_look(&data->window, data->offset, n_wanted, &bytes);
-
-	if (n < 0)
-		return (int)n;
-	if ((size_t)n < sizeof(struct perf_event_header))
-		return give_up(data);
-	struct perf_event_header head = perf_data_head(bytes, data->is_swapped);
-	if (head.size < sizeof(head) || head.size > (size_t)n)
-		return give_up(data);
-	data->offset += head.size;
-	return take_any(data, &head, bytes, ret_item);
-}
-
-/* The next record of what is compressed. Returns as perf_data_take_own(). */
-static int next_of_unzip(struct perf_data *data, struct perf_data_item *ret_item)
-{
-	struct perf_event_header head = { .size = sizeof(head) };
-	const uint8_t *bytes;
-	size_t n;
-	int r = perf_data_unzip_look(data->unzip, sizeof(head), &bytes, &n);
-
-	if (r == 0 && n >= sizeof(head)) {
-		head = perf_data_head(bytes, data->is_swapped);
-		r = head.size < sizeof(head)
-			    ? -EBADMSG
-			    : perf_data_unzip_look(data->unzip, head.size, &bytes, &n);
-	}
-	if (r == -EBADMSG) {
-		data->damage.n_damaged_blocks++;
-		perf_data_unzip_reset(data->unzip);
-		data->is_unzipping = false;
-		return 0;
-	}
-	if (r < 0)
-		return r;
-	if (n < head.size) { /* the rest of it is in the next block */
-		data->is_unzipping = false;
-		return 0;
-	}
-	r = take_any(data, &head, bytes, ret_item);
-	perf_data_unzip_drop(data->unzip, head.size);
-	return r;
-}
-
-/* A piece of an AUX area. Returns as perf_data_take_own(). */
-static int next_of_aux(struct perf_data *data, struct perf_data_item *ret_item)
-{
-	const uint8_t *bytes;
-	size_t n_wanted = data->aux_left < AUX_PIECE_BYTES ? data->aux_left : AUX_PIECE_BYTES;
-	uint64_t left = data->end - data->offset;
-	ssize_t n = trace_window_look(&data->window, data->offset,
-				      n_wanted < left ? n_wanted : left, &bytes);
-
-	if (n < 0)
-		return (int)n;
-	if (n == 0) {
-		data->damage.n_unread_bytes += data->aux_left;
-		data->damage.is_cut = true;
-		data->aux_left = 0;
-		return 0;
-	}
-	*ret_item = data->aux;
-	ret_item->bytes = bytes;
-	ret_item->n_bytes = (size_t)n;
-	data->aux.offset += (uint64_t)n;
-	data->aux_left -= (uint64_t)n;
-	data->offset += (uint64_t)n;
-	return 1;
-}
-
-int perf_data_next(struct perf_data *data, struct perf_data_item *ret_item)
-{
-	int r = 0;
-
-	while (r == 0) {
-		if (data->aux_left)
-			r = next_of_aux(data, ret_item);
-		else if (data->is_unzipping)
-			r = next_of_unzip(data, ret_item);
-		else if (data->offset < data->end)
-			r = next_of_file(data, ret_item);
-		else
-			break;
-	}
-	return r;
-}
-
 /*
  * Records that perf itself writes between those of the kernel: what a pipe tells instead of a
  * header, blocks of compressed records, and what has bytes behind it.
@@ -536,8 +379,12 @@ static void skip_tracing_data(struct perf_data *data, struct pmu_cursor body)
 	data->offset += n < left ? n : left;
 }
 
-int perf_data_take_own(struct perf_data *data, const struct perf_event_header *head,
-		       const uint8_t *record, struct perf_data_item *ret_item)
+/*
+ * Take a record that perf itself wrote; head is its own in our byte order. Returns 1 with an item,
+ * 0 without, or a negative errno.
+ */
+static int take_own(struct perf_data *data, const struct perf_event_header *head,
+			      const uint8_t *record, struct perf_data_item *ret_item)
 {
 	struct pmu_cursor body = perf_data_cursor(record + sizeof(*head),
 						  head->size - sizeof(*head), data->is_swapped);
@@ -563,4 +410,161 @@ int perf_data_take_own(struct perf_data *data, const struct perf_event_header *h
 	data->damage.n_damaged_records += r == -EBADMSG;
 	data->damage.n_unknown_records += head->type > TYPE_LAST_KNOWN;
 	return r == -EBADMSG ? 0 : r;
+}
+
+/* ---- Records ---- */
+
+/* A record where it can be read: in our byte order, at a multiple of 8. NULL: it is damaged. */
+static const uint8_t *settle(struct perf_data *data, const struct perf_event_header *head,
+			     const uint8_t *record, uint32_t event)
+{
+	const struct pmu_format *format = &data->events.events[event].format;
+
+	if (!data->is_swapped && (uintptr_t)record % sizeof(uint64_t) == 0)
+		return record;
+	memcpy(data->copy, record, head->size);
+	if (data->is_swapped) {
+		memcpy(data->copy, head, sizeof(*head));
+		if (pmu_record_turn(format, data->copy, head->size) < 0)
+			return NULL;
+	}
+	return data->copy;
+}
+
+/* A record of the kernel. Returns 1 with an item, or 0 without. */
+static int take_record(struct perf_data *data, const struct perf_event_header *head,
+		       const uint8_t *record, struct perf_data_item *ret_item)
+{
+	uint32_t event;
+
+	if (!perf_data_events_of(&data->events, head, record, data->is_swapped, &event)) {
+		data->damage.n_nameless_records++;
+		return 0;
+	}
+	record = settle(data, head, record, event);
+	if (!record) {
+		data->damage.n_damaged_records++;
+		return 0;
+	}
+	*ret_item = (struct perf_data_item){ .kind = PERF_DATA_RECORD,
+					     .type = head->type,
+					     .event = event,
+					     .bytes = record,
+					     .n_bytes = head->size };
+	return 1;
+}
+
+/* One that was found. Returns 1 with an item, 0 without, or a negative errno. */
+static int take_any(struct perf_data *data, const struct perf_event_header *head,
+		    const uint8_t *record, struct perf_data_item *ret_item)
+{
+	if (head->type >= FIRST_TYPE_OF_PERF)
+		return take_own(data, head, record, ret_item);
+	if (head->size % sizeof(uint64_t)) {
+		data->damage.n_damaged_records++;
+		return 0;
+	}
+	return take_record(data, head, record, ret_item);
+}
+
+/* No telling where the next one begins. */
+static int give_up(struct perf_data *data)
+{
+	data->damage.n_unread_bytes += data->end - data->offset;
+	data->damage.is_cut = true;
+	data->offset = data->end;
+	return 0;
+}
+
+/* The next record of the file itself. Returns as take_own(). */
+static int next_of_file(struct perf_data *data, struct perf_data_item *ret_item)
+{
+	const uint8_t *bytes;
+	uint64_t left = data->end - data->offset;
+	size_t n_wanted = left < UINT16_MAX ? (size_t)left : UINT16_MAX;
+	ssize_t n = trace_window_look(&data->window, data->offset, n_wanted, &bytes);
+
+	if (n < 0)
+		return (int)n;
+	if ((size_t)n < sizeof(struct perf_event_header))
+		return give_up(data);
+	struct perf_event_header head = perf_data_head(bytes, data->is_swapped);
+	if (head.size < sizeof(head) || head.size > (size_t)n)
+		return give_up(data);
+	data->offset += head.size;
+	return take_any(data, &head, bytes, ret_item);
+}
+
+/* The next record of what is compressed. Returns as take_own(). */
+static int next_of_unzip(struct perf_data *data, struct perf_data_item *ret_item)
+{
+	struct perf_event_header head = { .size = sizeof(head) };
+	const uint8_t *bytes;
+	size_t n;
+	int r = perf_data_unzip_look(data->unzip, sizeof(head), &bytes, &n);
+
+	if (r == 0 && n >= sizeof(head)) {
+		head = perf_data_head(bytes, data->is_swapped);
+		r = head.size < sizeof(head)
+			    ? -EBADMSG
+			    : perf_data_unzip_look(data->unzip, head.size, &bytes, &n);
+	}
+	if (r == -EBADMSG) {
+		data->damage.n_damaged_blocks++;
+		perf_data_unzip_reset(data->unzip);
+		data->is_unzipping = false;
+		return 0;
+	}
+	if (r < 0)
+		return r;
+	if (n < head.size) { /* the rest of it is in the next block */
+		data->is_unzipping = false;
+		return 0;
+	}
+	r = take_any(data, &head, bytes, ret_item);
+	perf_data_unzip_drop(data->unzip, head.size);
+	return r;
+}
+
+/* A piece of an AUX area. Returns as take_own(). */
+static int next_of_aux(struct perf_data *data, struct perf_data_item *ret_item)
+{
+	const uint8_t *bytes;
+	size_t n_wanted = data->aux_left < AUX_PIECE_BYTES ? data->aux_left : AUX_PIECE_BYTES;
+	uint64_t left = data->end - data->offset;
+	ssize_t n = trace_window_look(&data->window, data->offset,
+				      n_wanted < left ? n_wanted : left, &bytes);
+
+	if (n < 0)
+		return (int)n;
+	if (n == 0) {
+		data->damage.n_unread_bytes += data->aux_left;
+		data->damage.is_cut = true;
+		data->aux_left = 0;
+		return 0;
+	}
+	*ret_item = data->aux;
+	ret_item->bytes = bytes;
+	ret_item->n_bytes = (size_t)n;
+	data->aux.offset += (uint64_t)n;
+	data->aux_left -= (uint64_t)n;
+	data->offset += (uint64_t)n;
+	return 1;
+}
+
+int perf_data_next(struct perf_data *data, struct perf_data_item *ret_item)
+{
+	int r = 0;
+
+	while (r == 0) {
+		if (data->aux_left)
+			r = next_of_aux(data, ret_item);
+		else if (data->is_unzipping)
+			r = next_of_unzip(data, ret_item);
+		else if (data->offset < data->end)
+			r = next_of_file(data, ret_item);
+		else
+			break;
+	}
+	return r;
 }
