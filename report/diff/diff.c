@@ -82,20 +82,13 @@ char *diff_why_not(const struct diff_side *side, enum profile_metric metric)
 
 /* ---- What differs, and how surely ---- */
 
-struct change {
-	double before, after; /* means over the runs */
-	double half; /* of the 95 % interval of after - before; < 0: none */
-	const struct diff_site *site;
-};
-
 struct diff {
 	const struct diff_request *request;
 	struct diff_sites sites;
 	double n_samples[2]; /* time: of all runs of a side, and what they stand for in ns */
 	double time_ns[2];
-	double whole[2];
-	double unknown[2]; /* the most that it may be off, by what is not known of sites */
-	struct change *changes;
+	double unknown[2]; /* the most that the whole may be off, by what is not known of sites */
+	struct diff_rows rows;
 	size_t n_changes;
 	size_t n_noise; /* changes that their interval does not tell from 0 */
 };
@@ -157,44 +150,59 @@ static double half_of(const struct diff *diff, const struct diff_site *site)
 		       : half_of_picks(diff, site);
 }
 
-static bool is_sure(const struct change *change)
+static bool is_sure(const struct diff_row *change)
 {
 	return fabs(change->after - change->before) > change->half;
 }
 
 static int compare(const void *left, const void *right)
 {
-	const struct change *a = left, *b = right;
+	const struct diff_row *a = left, *b = right;
 	double x = fabs(a->after - a->before), y = fabs(b->after - b->before);
 
 	return x > y ? -1 : x < y;
 }
 
+/* A site as means over the runs. 0 or -ENOMEM. */
+static int add_row(struct diff *diff, const struct diff_site *site)
+{
+	struct diff_row row = { .side = site->sides[1].stack_id >= 0 };
+	double means[2];
+
+	for (int side = 0; side < 2; side++) {
+		double n_runs = (double)diff->request->sides[side].n_runs;
+
+		means[side] = site->sides[side].sum / n_runs;
+		diff->rows.whole[side] += means[side];
+		diff->unknown[side] += site->sides[side].half_unknown / n_runs;
+		row.is_unknown[side] = site->sides[side].half_unknown != 0;
+	}
+	if (means[0] == 0 && means[1] == 0)
+		return 0;
+	row.before = means[0];
+	row.after = means[1];
+	row.half = half_of(diff, site);
+	row.stack_id = site->sides[row.side].stack_id;
+	if (site->was && !(row.was = strdup(site->was)))
+		return -ENOMEM;
+	if (row.before != row.after)
+		diff->n_noise += !is_sure(&row);
+	diff->n_changes += row.before != row.after;
+	diff->rows.rows[diff->rows.n++] = row;
+	return 0;
+}
+
 static int find_changes(struct diff *diff)
 {
-	diff->changes = calloc(diff->sites.n + 1, sizeof(*diff->changes));
-	if (!diff->changes)
+	int r = 0;
+
+	diff->rows.rows = calloc(diff->sites.n + 1, sizeof(*diff->rows.rows));
+	if (!diff->rows.rows)
 		return -ENOMEM;
-	for (size_t i = 0; i < diff->sites.n; i++) {
-		const struct diff_site *site = &diff->sites.items[i];
-		struct change change = {
-			.before = site->sides[0].sum / (double)diff->request->sides[0].n_runs,
-			.after = site->sides[1].sum / (double)diff->request->sides[1].n_runs,
-			.site = site,
-		};
-		diff->whole[0] += change.before;
-		diff->whole[1] += change.after;
-		for (int side = 0; side < 2; side++)
-			diff->unknown[side] += site->sides[side].half_unknown /
-					       (double)diff->request->sides[side].n_runs;
-		change.half = half_of(diff, site);
-		if (change.before != change.after)
-			diff->n_noise += !is_sure(&change);
-		diff->n_changes += change.before != change.after;
-		diff->changes[i] = change;
-	}
-	qsort(diff->changes, diff->sites.n, sizeof(*diff->changes), compare);
-	return 0;
+	for (size_t i = 0; r == 0 && i < diff->sites.n; i++)
+		r = add_row(diff, &diff->sites.items[i]);
+	qsort(diff->rows.rows, diff->rows.n, sizeof(*diff->rows.rows), compare);
+	return r;
 }
 
 /* ---- As rows ---- */
@@ -213,15 +221,12 @@ static const char rows_sql[] =
 /* clang-format on */
 
 /* The call path as the newer side that has it tells it; allocated. */
-static char *place_of(const struct diff *diff, const struct diff_site *site)
+static char *place_of(const struct diff *diff, const struct diff_row *row)
 {
-	int side = site->sides[1].stack_id >= 0;
-	char *sql = site->was
-			    ? sqlite3_mprintf("SELECT site_name(:run, 5) || ' (was ' || %Q || ')'",
-					      site->was)
-			    : sqlite3_mprintf("SELECT site_name(:run, 5)");
-	char *place = sql ? report_sql_text(diff->request->sides[side].db, sql,
-					    site->sides[side].stack_id)
+	char *sql = row->was ? sqlite3_mprintf("SELECT site_name(:run, 5) || ' (was ' || %Q || ')'",
+					       row->was)
+			     : sqlite3_mprintf("SELECT site_name(:run, 5)");
+	char *place = sql ? report_sql_text(diff->request->sides[row->side].db, sql, row->stack_id)
 			  : NULL;
 
 	sqlite3_free(sql);
@@ -230,27 +235,21 @@ static char *place_of(const struct diff *diff, const struct diff_site *site)
 
 static int insert(const struct diff *diff, size_t i, sqlite3_stmt *stmt)
 {
-	const struct change *change = &diff->changes[i];
-	auto_free char *place = place_of(diff, change->site);
+	const struct diff_row *row = &diff->rows.rows[i];
+	auto_free char *place = place_of(diff, row);
 
 	sqlite3_reset(stmt);
 	sqlite3_bind_int64(stmt, 1, (int64_t)i + 1);
-	for (int column = 2; column <= 5; column++)
-		sqlite3_bind_null(stmt, column);
-	if (change->site->sides[0].half_unknown == 0)
-		sqlite3_bind_int64(stmt, 2, llround(change->before));
-	if (change->site->sides[1].half_unknown == 0)
-		sqlite3_bind_int64(stmt, 3, llround(change->after));
-	sqlite3_bind_int64(stmt, 7, llround(change->after - change->before));
-	if (change->half >= 0) {
-		sqlite3_bind_int64(stmt, 4, llround(change->half));
-		sqlite3_bind_int(stmt, 5, is_sure(change));
-	}
+	statement_integer_or_null(stmt, 2, llround(row->before), !row->is_unknown[0]);
+	statement_integer_or_null(stmt, 3, llround(row->after), !row->is_unknown[1]);
+	statement_integer_or_null(stmt, 4, llround(row->half), row->half >= 0);
+	statement_integer_or_null(stmt, 5, is_sure(row), row->half >= 0);
 	sqlite3_bind_text(stmt, 6, place, -1, SQLITE_TRANSIENT);
+	sqlite3_bind_int64(stmt, 7, llround(row->after - row->before));
 	return statement_advance(stmt) == SQLITE_DONE ? 0 : -EPROTO;
 }
 
-static bool is_listed(const struct diff *diff, const struct change *change)
+static bool is_listed(const struct diff *diff, const struct diff_row *change)
 {
 	return diff->request->format != TABLE_TEXT || change->half < 0 || is_sure(change);
 }
@@ -276,7 +275,7 @@ static int fill_table(const struct diff *diff)
 		db, "INSERT INTO temp.diff_site VALUES (?, ?, ?, ?, ?, ?, ?)", 0, -1);
 	int r = stmt ? 0 : -EPROTO;
 	for (size_t i = 0; r == 0 && left != 0 && i < diff->n_changes; i++) {
-		if (!is_listed(diff, &diff->changes[i]))
+		if (!is_listed(diff, &diff->rows.rows[i]))
 			continue;
 		r = insert(diff, i, stmt);
 		left--;
@@ -295,7 +294,7 @@ static void write_head(FILE *out, const struct diff *diff)
 	for (int side = 0; side < 2; side++) {
 		if (sides[side].label)
 			fprintf(out, "%s ", sides[side].label);
-		fputs(table_value_text(diff->whole[side], metric->kind).text, out);
+		fputs(table_value_text(diff->rows.whole[side], metric->kind).text, out);
 		if (diff->unknown[side] > 0)
 			fprintf(out, " \u00b1%s",
 				table_value_text(diff->unknown[side], metric->kind).text);
@@ -316,7 +315,7 @@ static void write_foot(FILE *out, const struct diff *diff, size_t n_rows)
 		fputs("-: not known, the change is to what lies in the middle of what it may be,"
 		      " and its interval has all of it\n",
 		      out);
-	if (n_rows > 0 && diff->changes[0].half < 0)
+	if (n_rows > 0 && diff->rows.rows[0].half < 0)
 		fputs("significant, \u00b195 %: not known from one run on each side; several of"
 		      " each show changes from chance\n",
 		      out);
@@ -403,27 +402,13 @@ int diff_write(FILE *out, const struct diff_request *request, sqlite3 **ret_fail
 	if (r == 0)
 		r = fit_lines_write(out, request->format == TABLE_TEXT ? request->width : 0,
 				    write_rows, &diff);
-	free(diff.changes);
+	diff_rows_finish(&diff.rows);
 	diff_sites_finish(&diff.sites);
 	for (int side = 0; side < 2 && r == 0; side++) {
 		*ret_failed = request->sides[side].db;
 		r = statement_verdict(*ret_failed, r);
 	}
 	return ferror(out) ? -EIO : r;
-}
-
-static struct diff_row row_of(const struct change *change)
-{
-	int side = change->site->sides[1].stack_id >= 0;
-
-	return (struct diff_row){
-		.before = change->before,
-		.after = change->after,
-		.half = change->half,
-		.stack_id = change->site->sides[side].stack_id,
-		.side = side,
-		.was = change->site->was ? strdup(change->site->was) : NULL,
-	};
 }
 
 void diff_rows_finish(struct diff_rows *rows)
@@ -437,26 +422,9 @@ void diff_rows_finish(struct diff_rows *rows)
 int diff_find(const struct diff_request *request, struct diff_rows *ret_rows, sqlite3 **ret_failed)
 {
 	struct diff diff = { .request = request };
-	auto_free struct diff_row *rows = NULL;
-	size_t n = 0;
 	int r = find(&diff, ret_failed);
 
-	if (r == 0)
-		rows = calloc(diff.sites.n + 1, sizeof(*rows));
-	for (size_t i = 0; rows && i < diff.sites.n; i++) {
-		const struct change *change = &diff.changes[i];
-		if (change->before == 0 && change->after == 0)
-			continue;
-		rows[n] = row_of(change);
-		if (change->site->was && !rows[n].was)
-			r = -ENOMEM;
-		n++;
-	}
-	*ret_rows = (struct diff_rows){ .n = n, .whole = { diff.whole[0], diff.whole[1] } };
-	if (r == 0 && !rows)
-		r = -ENOMEM;
-	free(diff.changes);
 	diff_sites_finish(&diff.sites);
-	ret_rows->rows = steal_ptr(&rows);
+	*ret_rows = diff.rows;
 	return r;
 }

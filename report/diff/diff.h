@@ -7,6 +7,7 @@
  * then. Both databases are only read.
  */
 #include <sqlite3.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -82,6 +83,7 @@ struct diff_row {
 	double half; /* of the 95 % interval of after - before; negative: exact, or none is known */
 	int64_t stack_id; /* of the newer side that has it */
 	int side; /* which one that is */
+	bool is_unknown[2]; /* before, after: anything within the interval */
 	char *was; /* owned: how a function of its path was called before; NULL: as now */
 };
 
