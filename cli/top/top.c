@@ -86,31 +86,13 @@ void top_end(struct top *top)
 /* ---- Rows ---- */
 
 static const struct {
-	const char *name;
 	const char *head;
 	int width;
 } columns[TOP_SORTS] = {
-	[TOP_LIVE] = { "live", "live", 16 },	   [TOP_GROWTH] = { "growth", "growth/s", 10 },
-	[TOP_RATE] = { "rate", "allocs/s", 10 },   [TOP_LEAKED] = { "leaked", "leaked", 9 },
-	[TOP_BLOCKS] = { "blocks", "blocks", 10 }, [TOP_AGE] = { "age", "mean age", 9 },
+	[TOP_LIVE] = { "live", 16 },	 [TOP_GROWTH] = { "growth/s", 10 },
+	[TOP_RATE] = { "allocs/s", 10 }, [TOP_LEAKED] = { "leaked", 9 },
+	[TOP_BLOCKS] = { "blocks", 10 }, [TOP_AGE] = { "mean age", 9 },
 };
-
-/* The name of a column of --sort ("live"); its head ("growth/s"). */
-static const char *top_sort_name(enum top_sort sort)
-{
-	return columns[sort].name;
-}
-
-/* The column of a name, or -EINVAL. */
-static int top_sort_find(const char *name, enum top_sort *ret_sort)
-{
-	for (int sort = 0; sort < TOP_SORTS; sort++)
-		if (strcmp(columns[sort].name, name) == 0) {
-			*ret_sort = (enum top_sort)sort;
-			return 0;
-		}
-	return -EINVAL;
-}
 
 static double sort_value(const struct top_row *row, enum top_sort sort)
 {
