@@ -1,6 +1,5 @@
 /* When things of a trace happen, and what waits for its time. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "analyze/import-internal.h"

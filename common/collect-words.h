@@ -1,6 +1,5 @@
 #pragma once
 /* Lists of classes as --events and memsight_collect_push() have them: "heap,faults". */
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 #pragma once
 /* Statistics of a few values, as repetitions of a run give them. */
 #include <stddef.h>
-#include <stdint.h>
 
 /* Put in ascending order; the functions below that want sorted values say so. */
 void statistics_sort(double *values, size_t n);

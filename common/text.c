@@ -1,7 +1,6 @@
 #include "common/text.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <string.h>
 
 /* U+0080 to U+009F. */

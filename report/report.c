@@ -1,7 +1,6 @@
 #include "report/report.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "report/queries.h"

@@ -1,7 +1,6 @@
 /* What a recording of processes that were attached to ends by. */
 #include <errno.h>
 #include <poll.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/wait.h>

@@ -1,7 +1,6 @@
 /* When recording is on: windows, and what others ask a recording for. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

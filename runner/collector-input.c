@@ -1,7 +1,6 @@
 /* Signals and connections. */
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/signalfd.h>
 #include <sys/epoll.h>
 #include <unistd.h>

@@ -9,8 +9,6 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/kcmp.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 

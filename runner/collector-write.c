@@ -1,6 +1,5 @@
 /* The end of a trace: what was counted, lost and used. */
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 #include "common/clock.h"

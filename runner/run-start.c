@@ -19,7 +19,6 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/collect-words.h"
-#include "common/io.h"
 #include "runner/agent/inject.h"
 #include "runner/host/host-facts.h"
 #include "runner/trace-records-write.h"

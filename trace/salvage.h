@@ -3,7 +3,6 @@
  * A segment that does not fit into its file: as much of it as does. Frames stay whole; what is
  * written is a segment like any other.
  */
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

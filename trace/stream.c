@@ -1,7 +1,6 @@
 #include "trace/stream.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/array.h"
 

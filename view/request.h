@@ -7,7 +7,6 @@
  * stand and never decoded.
  */
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #define VIEW_TOKEN_LETTERS 32u /* 128 bits in hex */

@@ -6,7 +6,6 @@
  * --sysroot take it: .build-id/xx/yyyy (the file), .build-id/xx/yyyy.debug (its debug file, and
  * what debug files share), and PATH for files that were told without a build-id.
  */
-#include <stddef.h>
 #include <stdint.h>
 
 #include "analyze/symbols/search-paths.h"

@@ -6,7 +6,6 @@
  * written behind all others, again in the order of ids (allocation-sorter.h). The caller hands over
  * what ended and goes on; a thread of its own does the rest.
  */
-#include <stddef.h>
 #include <stdint.h>
 
 #include "analyze/live/block-tree.h"

@@ -1,6 +1,5 @@
 #include "analyze/live/mapping-set.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

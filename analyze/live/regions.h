@@ -12,8 +12,6 @@
  *
  * Threads go by their numbers in the trace, times are ns since the run's start. One thread.
  */
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "analyze/live/name-table.h"

@@ -5,7 +5,6 @@
  */
 #include <sqlite3.h>
 #include <stdbool.h>
-#include <stddef.h>
 
 #define CALL_TEXT_BYTES 96u
 

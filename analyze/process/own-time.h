@@ -5,7 +5,6 @@
  * run, the mean of the middle half; what differs was measured (schemas/trace-control.h). Threads go
  * by their numbers in the trace. One thread.
  */
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "analyze/process/processes.h"

@@ -3,7 +3,6 @@
  * which no sample tells. Called in order of time; the records of the trace are known ahead of it.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "analyze/process/processes-internal.h"

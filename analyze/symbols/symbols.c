@@ -1,8 +1,5 @@
 #include "analyze/symbols/symbols.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "analyze/symbols/dwarf-lines.h"
 #include "analyze/symbols/symbol-table.h"
 

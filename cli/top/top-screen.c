@@ -21,7 +21,6 @@ int top_screen(struct top *top, struct top_session *session, const struct top_wi
 #else
 
 #include <ctype.h>
-#include <inttypes.h>
 #include <langinfo.h>
 #include <poll.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 #pragma once
 /* Axes: where the round values lie between two ends, and how they are written. */
 #include <stddef.h>
-#include <stdint.h>
 
 enum axis_unit {
 	AXIS_TIME, /* ns; written in s, ms, us or ns, all of an axis in the same */

@@ -1,7 +1,6 @@
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "common/cleanup.h"
 #include "common/human-number.h"

@@ -7,7 +7,6 @@
  * child ends: it has not run one instruction of the program yet. x86-64; elsewhere -ENOTSUP.
  */
 #include <stdbool.h>
-#include <stddef.h>
 #include <sys/types.h>
 
 struct allocator_entries;

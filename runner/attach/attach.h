@@ -8,7 +8,6 @@
  * loader run on and are asked again. Then the library puts its functions into the tables of all
  * modules, and all are let go as they were found.
  */
-#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

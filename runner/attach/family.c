@@ -1,7 +1,6 @@
 #include "runner/attach/family.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -12,7 +12,6 @@
  * Not among the blocks: what is free in whatever list, caches of threads, and heads of arenas. The
  * size of a block is what its owner may use; what was asked for is kept nowhere.
  */
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>

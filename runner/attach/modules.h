@@ -5,7 +5,6 @@
  * should stand, or what is read may change; whatever it says is checked against its mappings.
  */
 #include <elf.h>
-#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

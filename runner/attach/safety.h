@@ -7,7 +7,6 @@
  * code that was made when the program ran (java) they would never go away. What called such code
  * can only be a function that calls back, unless a handler of a signal lies between.
  */
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "runner/attach/modules.h"

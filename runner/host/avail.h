@@ -4,7 +4,6 @@
  * events are opened on the calling process and closed again.
  */
 #include <stdbool.h>
-#include <stddef.h>
 
 #include "runner/run-options.h"
 

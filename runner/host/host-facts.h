@@ -4,7 +4,6 @@
  * about samples and pages. A table; what cannot be read is left out. Taken at the start and at the
  * end of a run: some of them change by themselves (perf_event_max_sample_rate).
  */
-#include <stddef.h>
 
 /* key and value are valid during the call. A negative result stops, and is handed on. */
 typedef int (*run_fact_sink)(void *context, const char *key, const char *value);

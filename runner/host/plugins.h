@@ -3,8 +3,6 @@
  * Plug-ins of --load before the program starts: each library is loaded into a process of its own,
  * which registers it as the program will. So what is wrong is said before anything is recorded.
  */
-#include <stdbool.h>
-#include <stddef.h>
 
 #include "runner/run-options.h"
 

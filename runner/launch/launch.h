@@ -5,7 +5,6 @@
  * limits, folder, process group and terminal are those that we were started with.
  */
 #include <signal.h>
-#include <stdbool.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 

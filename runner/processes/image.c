@@ -1,7 +1,6 @@
 #include "runner/processes/image.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "common/array.h"

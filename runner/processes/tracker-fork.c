@@ -1,6 +1,5 @@
 /* Images of forked children that their slots tell of, and slots of images that perf told of. */
 #include <signal.h>
-#include <string.h>
 
 #include "common/cleanup.h"
 #include "common/clock.h"

@@ -8,7 +8,6 @@
  * stamps count. Where an older one may come yet, none is left out: what looks like one block may be
  * the ends of two. One thread. All zero is empty.
  */
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

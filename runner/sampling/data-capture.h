@@ -10,8 +10,6 @@
  * and work; an instruction for which this was of no use a few times is left alone. One thread at a
  * time.
  */
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "perf/record.h"

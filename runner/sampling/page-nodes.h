@@ -6,7 +6,6 @@
  * happened at most: a page that has gone by then, or whose process has, is told of by nobody. One
  * thread.
  */
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,7 +1,6 @@
 #include "view/answers/answers.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "report/report.h"
 #include "store/database.h"

@@ -2,7 +2,6 @@
 #include "view/answers/internal.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "report/text/json.h"

@@ -2,12 +2,10 @@
 #include "view/answers/internal.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "common/cleanup.h"
 #include "common/text-stream.h"
 #include "report/report.h"
-#include "store/query-value.h"
 #include "store/selection/selection.h"
 #include "store/statement.h"
 

@@ -1,6 +1,5 @@
 #include "analyze/input/heimdallr/access-dat.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <stdio.h>

@@ -1,6 +1,5 @@
 #include "analyze/input/heimdallr/exit-frees.h"
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 

@@ -5,10 +5,8 @@
 #include <inttypes.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "common/cleanup.h"
 #include "decode/decode.h"
 
 /* ---- Events ---- */

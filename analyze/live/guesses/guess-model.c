@@ -1,6 +1,5 @@
 #include "analyze/live/guesses/guess-model.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
