@@ -72,9 +72,8 @@ static void kill_children(pid_t pid)
 	kill_below(pid, 0);
 }
 
-#define NS_PER_MS	INT64_C(1000000)
-#define GRACE_MS	5000 /* between TERM and KILL */
-#define MAX_CHECK_BYTES 4096
+#define NS_PER_MS INT64_C(1000000)
+#define GRACE_MS  5000 /* between TERM and KILL */
 
 /* What the run's process tells before it ends. */
 struct report {

@@ -128,7 +128,7 @@ struct cut {
 	struct trace_writer *writer;
 	uint64_t order;
 	uint64_t n_read_events, n_read_samples; /* of what is before the cut */
-	uint64_t n_kept_events, n_kept_samples;
+	uint64_t n_kept_events;
 	uint64_t n_dropped_events, n_dropped_samples; /* before, as the file says */
 	bool has_windows;
 	bool lacks_births; /* blocks may live of which no event tells */

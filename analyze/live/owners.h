@@ -119,9 +119,3 @@ bool owners_is_tool(struct owners *owners, uint32_t process, uint64_t address, i
 
 /* Whether it lies in the allocator: malloc and its family, with what they call in their file. */
 bool owners_is_allocator(struct owners *owners, uint32_t process, uint64_t ip, int64_t time_ns);
-
-static inline void owners_cleanup(struct owners **owners)
-{
-	*owners = owners_destroy(*owners);
-}
-#define auto_owners __attribute__((cleanup(owners_cleanup)))

@@ -90,9 +90,3 @@ uint64_t modules_static_tls_bytes(struct modules *modules, uint32_t process);
 
 /* Write the table module (own ones of each image, not the inherited). 0 or a negative errno. */
 int modules_write(struct modules *modules, sqlite3 *db, int64_t run_id);
-
-static inline void modules_cleanup(struct modules **modules)
-{
-	*modules = modules_destroy(*modules);
-}
-#define auto_modules __attribute__((cleanup(modules_cleanup)))

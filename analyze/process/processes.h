@@ -149,9 +149,3 @@ uint32_t tasks_memory_of(const struct tasks *tasks, const struct task_process *p
  * those that samples name. Returns 0 or a negative errno.
  */
 int tasks_write(struct tasks *tasks, sqlite3 *db, int64_t run_id);
-
-static inline void tasks_cleanup(struct tasks **tasks)
-{
-	*tasks = tasks_destroy(*tasks);
-}
-#define auto_tasks __attribute__((cleanup(tasks_cleanup)))

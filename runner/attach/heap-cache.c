@@ -8,10 +8,9 @@
 #include "common/array.h"
 #include "runner/attach/heap-glibc.h"
 
-#define MAX_LISTS	76u
-#define MAX_CACHED	65535u
-#define TLS_BYTES	(1u << 20) /* how far from a thread's pointer its cache's address may be */
-#define TLS_PIECE_BYTES (16u << 10)
+#define MAX_LISTS  76u
+#define MAX_CACHED 65535u
+#define TLS_BYTES  (1u << 20) /* how far from a thread's pointer its cache's address may be */
 
 const struct heap_cache_layout heap_cache_layouts[] = {
 	{ "2.30 to 2.41", 64, 64, false },

@@ -97,8 +97,6 @@ bool chain_find_chunks(struct drain *drain)
 
 /* ---- What is taken from chunks ---- */
 
-#define RECORDS_OFFSET offsetof(struct ring_chunk, records)
-
 /* A record being read: head and n_slots are checked copies. */
 struct record {
 	const struct ring_record *shared;

@@ -22,8 +22,6 @@
 #include "trace/writer.h"
 
 #define WATCH_MAX_ITEMS (WATCH_MAX_TARGETS + PMU_WATCH_REGISTERS)
-#define WATCH_DEFAULT_RATE                                                                         \
-	20000u /* hits a second and watch: 7 % of one CPU, where a hit costs 3.5 us */
 
 struct watch_item {
 	struct watch_target target;
