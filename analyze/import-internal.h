@@ -13,7 +13,6 @@
 #include "analyze/live/regions.h"
 #include "analyze/live/pages/resident.h"
 #include "analyze/live/pages/touches.h"
-#include "analyze/live/pages/writes.h"
 #include "analyze/process/globals.h"
 #include "analyze/process/modules.h"
 #include "analyze/process/processes.h"
@@ -47,9 +46,7 @@ struct import_moment {
 	uint32_t parent;
 	int32_t status; /* of an end */
 	struct mapping mapping; /* its path is allocated */
-	struct resident_look *look; /* of IMPORT_PAGES, allocated */
-	struct touch_look *touches; /* of IMPORT_TOUCHES, allocated */
-	struct write_look *writes; /* of IMPORT_WRITES, allocated */
+	struct pages_look *look; /* of IMPORT_PAGES, _TOUCHES and _WRITES, allocated */
 };
 
 /* The row of `run`, while it is found out. */
@@ -98,9 +95,8 @@ struct import {
 	struct guesses *guesses;
 	struct merge *merge;
 	struct losses losses;
-	struct resident_look look; /* of which parts have been read */
-	struct touch_look touches; /* likewise */
-	struct write_look writes;
+	/* of which parts have been read; by their kind, from IMPORT_PAGES on */
+	struct pages_look looks[IMPORT_WRITES - IMPORT_PAGES + 1];
 	struct key_map last_peaks; /* by process: ticks of its last look for a peak */
 	struct import_run run;
 	struct import_moment *moments; /* sorted from first_moment on, up to a commit */

@@ -338,31 +338,30 @@ static int on_contents(struct import *import, const struct trace_record *record)
 	return guesses_add(import->guesses, (const struct trace_contents *)record);
 }
 
-static int on_writes(struct import *import, const struct trace_record *record)
+/*
+ * Parts follow each other; what is damaged is lost, and the rest goes on. 1: that was the last, and
+ * all of them are the moment's.
+ */
+static int add_part(struct import *import, const struct trace_record *record,
+		    struct import_moment *moment)
 {
-	const struct trace_writes *writes = (const struct trace_writes *)record;
-	struct import_moment moment = {
-		.time = import_order(import, writes->ticks),
-		.kind = IMPORT_WRITES,
-		.process = writes->process_id,
-	};
-	int r = writes_gather(&import->writes, record);
+	struct pages_look *look = &import->looks[moment->kind - IMPORT_PAGES];
+	int r = pages_look_add(look, record);
 
 	if (r == -EBADMSG) {
-		writes_look_finish(&import->writes);
-		return losses_count(&import->losses, "pages", "interval of writes damaged", 1);
+		pages_look_finish(look);
+		return losses_count(&import->losses, "pages", pages_look_damage(record), 1);
 	}
 	if (r <= 0)
 		return r;
-	moment.writes = malloc(sizeof(*moment.writes));
-	if (!moment.writes)
+	moment->look = malloc(sizeof(*moment->look));
+	if (!moment->look)
 		return -ENOMEM;
-	*moment.writes = import->writes;
-	import->writes = (struct write_look){ 0 };
-	return import_add_moment(import, &moment);
+	*moment->look = *look;
+	*look = (struct pages_look){ 0 };
+	return 1;
 }
 
-/* Parts follow each other; what is damaged is lost, and the rest goes on. */
 static int on_pages(struct import *import, const struct trace_record *record)
 {
 	const struct trace_pages *pages = (const struct trace_pages *)record;
@@ -371,23 +370,14 @@ static int on_pages(struct import *import, const struct trace_record *record)
 		.kind = IMPORT_PAGES,
 		.process = pages->process_id,
 	};
-	int r = resident_gather(&import->look, record);
+	int r = add_part(import, record, &moment);
 
-	if (r == -EBADMSG) {
-		resident_look_finish(&import->look);
-		return losses_count(&import->losses, "pages", "look at the pages damaged", 1);
-	}
 	if (r <= 0)
 		return r;
 	import_time(import, pages->end_ticks);
-	moment.look = malloc(sizeof(*moment.look));
-	if (!moment.look)
-		return -ENOMEM;
-	*moment.look = import->look;
 	moment.look->is_passed =
 		pages->reason == TRACE_PAGES_PEAK &&
 		pages->ticks < key_map_get(&import->last_peaks, pages->process_id, 0);
-	import->look = (struct resident_look){ 0 };
 	return import_add_moment(import, &moment);
 }
 
@@ -399,21 +389,25 @@ static int on_touches(struct import *import, const struct trace_record *record)
 		.kind = IMPORT_TOUCHES,
 		.process = touches->process_id,
 	};
-	int r = touches_gather(&import->touches, record);
+	int r = add_part(import, record, &moment);
 
-	if (r == -EBADMSG) {
-		touches_look_finish(&import->touches);
-		return losses_count(&import->losses, "pages", "interval of touches damaged", 1);
-	}
 	if (r <= 0)
 		return r;
 	import_time(import, touches->end_ticks);
-	moment.touches = malloc(sizeof(*moment.touches));
-	if (!moment.touches)
-		return -ENOMEM;
-	*moment.touches = import->touches;
-	import->touches = (struct touch_look){ 0 };
 	return import_add_moment(import, &moment);
+}
+
+static int on_writes(struct import *import, const struct trace_record *record)
+{
+	const struct trace_writes *writes = (const struct trace_writes *)record;
+	struct import_moment moment = {
+		.time = import_order(import, writes->ticks),
+		.kind = IMPORT_WRITES,
+		.process = writes->process_id,
+	};
+	int r = add_part(import, record, &moment);
+
+	return r <= 0 ? r : import_add_moment(import, &moment);
 }
 
 static int on_run_exit(struct import *import, const struct trace_record *record)

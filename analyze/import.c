@@ -78,63 +78,47 @@ static int apply_heap(struct import *import, const struct import_moment *moment)
 	return memory_heap_range(import->memory, moment->process, &told);
 }
 
-static int apply_pages(struct import *import, const struct import_moment *moment)
+static int divide_look(struct import *import, const struct import_moment *moment)
 {
-	int64_t end_ns = import_time(import, moment->look->head.end_ticks);
-	int r = memory_look(import->memory, moment->process, moment->look, import->now_ns, end_ns);
+	const struct trace_touches *touches = &moment->look->head.touches;
+	const struct trace_writes *writes = &moment->look->head.writes;
 
-	if (r == -EBADMSG)
-		return losses_count(&import->losses, "pages", "look at the pages damaged", 1);
-	return r;
+	if (moment->kind == IMPORT_PAGES)
+		return memory_look(import->memory, moment->process, moment->look, import->now_ns,
+				   import_time(import, moment->look->head.pages.end_ticks));
+	if (moment->kind == IMPORT_WRITES)
+		return memory_writes(import->memory, moment->process, moment->look,
+				     import_time(import, writes->begin_ticks), import->now_ns);
+	const struct touch_times times = {
+		.begin_ns = import_time(import, touches->begin_ticks),
+		.end_ns = import->now_ns,
+		.read_ns = import_time(import, touches->end_ticks),
+	};
+	return memory_touches(import->memory, moment->process, moment->look, &times);
 }
 
-static int apply_touches(struct import *import, const struct import_moment *moment)
+static int apply_look(struct import *import, const struct import_moment *moment)
 {
-	const struct trace_touches *head = &moment->touches->head;
-	const struct touch_times times = {
-		.begin_ns = import_time(import, head->begin_ticks),
-		.end_ns = import->now_ns,
-		.read_ns = import_time(import, head->end_ticks),
-	};
-	int r = memory_touches(import->memory, moment->process, moment->touches, &times);
+	int r = divide_look(import, moment);
 
 	if (r == -EBADMSG)
-		return losses_count(&import->losses, "pages", "interval of touches damaged", 1);
+		return losses_count(&import->losses, "pages",
+				    pages_look_damage(&moment->look->head.record), 1);
 	if (r > 0)
 		return losses_count(
 			&import->losses, "pages",
-			"intervals of touches not divided by call site: too many blocks", 1);
-	return r;
-}
-
-static int apply_writes(struct import *import, const struct import_moment *moment)
-{
-	int64_t begin_ns = import_time(import, moment->writes->head.begin_ticks);
-	int r = memory_writes(import->memory, moment->process, moment->writes, begin_ns,
-			      import->now_ns);
-
-	if (r == -EBADMSG)
-		return losses_count(&import->losses, "pages", "interval of writes damaged", 1);
-	if (r > 0)
-		return losses_count(&import->losses, "pages",
-				    "intervals of writes not divided by call site: too many blocks",
-				    1);
+			moment->kind == IMPORT_WRITES
+				? "intervals of writes not divided by call site: too many blocks"
+				: "intervals of touches not divided by call site: too many blocks",
+			1);
 	return r;
 }
 
 static void free_moment(struct import_moment *moment)
 {
-	if (moment->touches)
-		touches_look_finish(moment->touches);
-	free(moment->touches);
-	moment->touches = NULL;
-	if (moment->writes)
-		writes_look_finish(moment->writes);
-	free(moment->writes);
-	moment->writes = NULL;
 	free((char *)moment->mapping.path);
 	if (moment->look)
-		resident_look_finish(moment->look);
+		pages_look_finish(moment->look);
 	free(moment->look);
 	moment->mapping.path = NULL;
 	moment->look = NULL;
@@ -168,13 +152,9 @@ static int apply_moment(struct import *import)
 		r = apply_heap(import, moment);
 		break;
 	case IMPORT_PAGES:
-		r = apply_pages(import, moment);
-		break;
 	case IMPORT_TOUCHES:
-		r = apply_touches(import, moment);
-		break;
 	case IMPORT_WRITES:
-		r = apply_writes(import, moment);
+		r = apply_look(import, moment);
 		break;
 	case IMPORT_END:
 		r = end_process(import, moment);
@@ -574,9 +554,8 @@ static void finish(struct import *import)
 {
 	for (size_t i = import->first_moment; i < import->n_moments; i++)
 		free_moment(&import->moments[i]);
-	resident_look_finish(&import->look);
-	touches_look_finish(&import->touches);
-	writes_look_finish(&import->writes);
+	for (size_t i = 0; i < sizeof(import->looks) / sizeof(import->looks[0]); i++)
+		pages_look_finish(&import->looks[i]);
 	free(import->moments);
 	key_map_finish(&import->last_peaks);
 	merge_close(import->merge);

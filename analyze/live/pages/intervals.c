@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "analyze/live/live-memory-internal.h"
-#include "analyze/live/pages/gather.h"
 #include "store/database.h"
 #include "trace/varint.h"
 
@@ -65,8 +64,31 @@ static const struct rows_table *const tables[TOUCHES_TABLES] = {
 	[TOUCHES_BLOCKS] = &block_touches_table,
 };
 
-int pages_gather(void *bytes, size_t *n, const char *more, size_t n_more)
+/* ---- Looks ---- */
+
+struct part {
+	uint32_t process, number;
+	bool is_last;
+};
+
+static struct part part_of(const struct trace_record *record)
 {
+	const struct trace_pages *pages = (const struct trace_pages *)record;
+	const struct trace_touches *touches = (const struct trace_touches *)record;
+	const struct trace_writes *writes = (const struct trace_writes *)record;
+
+	if (record->type == TRACE_RECORD_PAGES)
+		return (struct part){ pages->process_id, pages->number, pages->is_last };
+	if (record->type == TRACE_RECORD_TOUCHES)
+		return (struct part){ touches->process_id, touches->number, touches->is_last };
+	return (struct part){ writes->process_id, writes->number, writes->is_last };
+}
+
+/* Behind n bytes, of an array whose pointer is at bytes. */
+static int append(void *bytes, size_t *n, const struct trace_record *record, unsigned string)
+{
+	size_t n_more;
+	const char *more = trace_record_string(record, string, &n_more);
 	char **at = bytes;
 	char *larger;
 
@@ -80,6 +102,39 @@ int pages_gather(void *bytes, size_t *n, const char *more, size_t n_more)
 	memset(larger + *n, 0, TRACE_VARINT_SLACK);
 	*at = larger;
 	return 0;
+}
+
+int pages_look_add(struct pages_look *look, const struct trace_record *record)
+{
+	struct part part = part_of(record), before = part_of(&look->head.record);
+	int r;
+
+	if (look->runs && (before.number != part.number || before.process != part.process))
+		pages_look_finish(look);
+	if (!look->runs && record->type == TRACE_RECORD_PAGES)
+		look->head.pages = *(const struct trace_pages *)record;
+	else if (!look->runs && record->type == TRACE_RECORD_TOUCHES)
+		look->head.touches = *(const struct trace_touches *)record;
+	else if (!look->runs)
+		look->head.writes = *(const struct trace_writes *)record;
+	r = append(&look->runs, &look->n_run_bytes, record, 0);
+	if (r == 0 && record->type == TRACE_RECORD_PAGES)
+		r = append(&look->maps, &look->n_map_bytes, record, 1);
+	return r < 0 ? r : part.is_last;
+}
+
+void pages_look_finish(struct pages_look *look)
+{
+	free(look->runs);
+	free(look->maps);
+	*look = (struct pages_look){ 0 };
+}
+
+const char *pages_look_damage(const struct trace_record *record)
+{
+	return record->type == TRACE_RECORD_PAGES     ? "look at the pages damaged"
+	       : record->type == TRACE_RECORD_TOUCHES ? "interval of touches damaged"
+						      : "interval of writes damaged";
 }
 
 const char *pages_node_text(struct memory *memory, const uint64_t bytes[PAGES_NODES])
@@ -112,12 +167,18 @@ int touches_open(struct db *db, int64_t run_id, struct touches **ret_touches)
 	return r;
 }
 
+void page_interval_finish(struct page_interval *interval)
+{
+	free(interval->runs.runs);
+	free(interval->runs.parts);
+	page_sites_finish(&interval->sites);
+	*interval = (struct page_interval){ 0 };
+}
+
 static void free_held(struct held *held)
 {
-	free(held->touches.runs);
-	free(held->writes.runs);
-	page_sites_finish(&held->touched);
-	page_sites_finish(&held->written);
+	for (size_t i = 0; i < PAGES_ACCESSES; i++)
+		page_interval_finish(&held->of[i]);
 	block_touches_finish(&held->blocks);
 	free(held);
 }
@@ -177,53 +238,6 @@ static const char *kind_of(unsigned bits)
 					    : "anonymous";
 }
 
-static int write_touch_run(struct touches *touches, const struct held *held,
-			   const struct touch_run *run)
-{
-	return rows_put(touches->rows[TOUCHES_RUNS], CELL(touches->run_id), CELL(held->process_row),
-			CELL(run->address), CELL(run->size), CELL(kind_of(run->bits)),
-			CELL((run->bits & TRACE_TOUCH_HUGE) != 0), CELL(run->span.begin_ns),
-			CELL(run->span.end_ns), CELL(run->span.n_intervals), CELL(run->resident),
-			CELL(run->touched), CELL(run->nodes));
-}
-
-static int replace_touchs(struct touches *touches, struct held *held, struct touch_runs *runs)
-{
-	const struct touch_runs *old = &held->touches;
-	size_t at = 0;
-	int r = 0;
-
-	for (size_t i = 0; i < old->n && r == 0; i++) {
-		const struct touch_run *run = &old->runs[i];
-
-		while (at < runs->n && runs->runs[at].address < run->address)
-			at++;
-		if (at < runs->n && runs->runs[at].address == run->address &&
-		    runs->runs[at].size == run->size && runs->runs[at].bits == run->bits &&
-		    runs->runs[at].resident == run->resident &&
-		    runs->runs[at].touched == run->touched && runs->runs[at].nodes == run->nodes &&
-		    span_is_next(&runs->runs[at].span, &run->span))
-			span_extend(&runs->runs[at].span, &run->span);
-		else
-			r = write_touch_run(touches, held, run);
-	}
-	free(held->touches.runs);
-	held->touches = *runs;
-	*runs = (struct touch_runs){ 0 };
-	return r;
-}
-
-int touches_replace(struct touches *touches, struct held *held, struct touch_runs *runs,
-		    struct page_sites *sites)
-{
-	const int64_t ids[] = { touches->run_id, held->process_row };
-	int r = replace_touchs(touches, held, runs);
-	int of_sites =
-		page_sites_replace(&held->touched, sites, touches->rows[TOUCHES_SITES], ids, true);
-
-	return r < 0 ? r : of_sites;
-}
-
 static const char *state_of(unsigned bits)
 {
 	return bits & TRACE_WRITE_HUGE	    ? "huge"
@@ -232,61 +246,92 @@ static const char *state_of(unsigned bits)
 					    : "clean";
 }
 
-static int write_write_run(struct touches *touches, const struct held *held,
-			   const struct write_run *run)
+static int write_run(struct touches *touches, const struct held *held, enum pages_access access,
+		     const struct page_run *run)
 {
-	return rows_put(touches->rows[WRITES_RUNS], CELL(touches->run_id), CELL(held->process_row),
-			CELL(run->address), CELL(run->size), CELL(state_of(run->bits)),
-			CELL(run->span.begin_ns), CELL(run->span.end_ns),
-			CELL(run->span.n_intervals));
+	if (access == PAGES_WRITTEN)
+		return rows_put(touches->rows[WRITES_RUNS], CELL(touches->run_id),
+				CELL(held->process_row), CELL(run->address), CELL(run->size),
+				CELL(state_of(run->bits)), CELL(run->span.begin_ns),
+				CELL(run->span.end_ns), CELL(run->span.n_intervals));
+	return rows_put(touches->rows[TOUCHES_RUNS], CELL(touches->run_id), CELL(held->process_row),
+			CELL(run->address), CELL(run->size), CELL(kind_of(run->bits)),
+			CELL((run->bits & TRACE_TOUCH_HUGE) != 0), CELL(run->span.begin_ns),
+			CELL(run->span.end_ns), CELL(run->span.n_intervals), CELL(run->resident),
+			CELL(run->touched), CELL(run->nodes));
 }
 
-static int replace_writes(struct touches *touches, struct held *held, struct write_runs *runs)
+/* Whether a run is as that of the interval before. */
+static bool goes_on(const struct page_run *now, const struct page_run *before)
 {
-	const struct write_runs *old = &held->writes;
+	return now->address == before->address && now->size == before->size &&
+	       now->bits == before->bits && now->resident == before->resident &&
+	       now->touched == before->touched && now->nodes == before->nodes &&
+	       span_is_next(&now->span, &before->span);
+}
+
+static int replace_runs(struct touches *touches, struct held *held, enum pages_access access,
+			struct page_runs *runs)
+{
+	struct page_runs *old = &held->of[access].runs;
 	size_t at = 0;
 	int r = 0;
 
 	for (size_t i = 0; i < old->n && r == 0; i++) {
-		const struct write_run *run = &old->runs[i];
+		const struct page_run *run = &old->runs[i];
 
 		while (at < runs->n && runs->runs[at].address < run->address)
 			at++;
-		if (at < runs->n && runs->runs[at].address == run->address &&
-		    runs->runs[at].size == run->size && runs->runs[at].bits == run->bits &&
-		    span_is_next(&runs->runs[at].span, &run->span))
+		if (at < runs->n && goes_on(&runs->runs[at], run))
 			span_extend(&runs->runs[at].span, &run->span);
 		else
-			r = write_write_run(touches, held, run);
+			r = write_run(touches, held, access, run);
 	}
-	free(held->writes.runs);
-	held->writes = *runs;
-	*runs = (struct write_runs){ 0 };
+	free(old->runs);
+	*old = *runs;
+	*runs = (struct page_runs){ 0 };
 	return r;
 }
 
-int writes_replace(struct touches *touches, struct held *held, struct write_runs *runs,
-		   struct page_sites *sites)
+static int replace(struct touches *touches, struct held *held, enum pages_access access,
+		   struct page_interval *now)
 {
 	const int64_t ids[] = { touches->run_id, held->process_row };
-	int r = replace_writes(touches, held, runs);
-	int of_sites =
-		page_sites_replace(&held->written, sites, touches->rows[WRITES_SITES], ids, false);
+	struct rows *rows =
+		touches->rows[access == PAGES_TOUCHED ? TOUCHES_SITES : WRITES_SITES];
+	int r = replace_runs(touches, held, access, &now->runs);
+	int of_sites = page_sites_replace(&held->of[access].sites, &now->sites, rows, ids,
+					  access == PAGES_TOUCHED);
 
 	return r < 0 ? r : of_sites;
+}
+
+int page_interval_keep(struct touches *touches, struct held *held, enum pages_access access,
+		       struct page_interval *now, int r)
+{
+	free(now->runs.parts);
+	now->runs.parts = NULL;
+	if (r == -EBADMSG) { /* what goes on behind it is another row */
+		now->runs.n = 0;
+		page_sites_finish(&now->sites);
+	}
+	if (r == 0 || r == -EBADMSG) {
+		int replaced = replace(touches, held, access, now);
+
+		r = replaced < 0 ? replaced : r;
+	}
+	page_interval_finish(now);
+	return r;
 }
 
 /* ---- All of an image ---- */
 
 static int end_held(struct touches *touches, struct held *held)
 {
-	struct touch_runs no_touches = { 0 };
-	struct write_runs no_writes = { 0 };
-	struct page_sites no_sites = { 0 };
-	int r = touches_replace(touches, held, &no_touches, &no_sites);
+	struct page_interval nothing = { 0 };
+	int r = replace(touches, held, PAGES_TOUCHED, &nothing) ?:
+		replace(touches, held, PAGES_WRITTEN, &nothing);
 
-	if (r == 0)
-		r = writes_replace(touches, held, &no_writes, &no_sites);
 	if (r == 0)
 		r = block_touches_write(&held->blocks, touches->rows[TOUCHES_BLOCKS],
 					touches->run_id, held->process_row);

@@ -14,8 +14,11 @@ struct node_bytes {
 	uint64_t bytes;
 };
 
-/* A mapping. */
-struct touch_run {
+/*
+ * Of touches a mapping; of writes pages one behind the other of which the same is known, with the
+ * first three and the span only.
+ */
+struct page_run {
 	uint64_t address;
 	uint64_t size;
 	unsigned bits;
@@ -27,17 +30,9 @@ struct touch_run {
 	struct span span;
 };
 
-/* Pages one behind the other of which the same is known. */
-struct write_run {
-	uint64_t address;
-	uint64_t size;
-	unsigned bits;
-	struct span span;
-};
-
-/* Runs of pages in order of address. */
-struct touch_runs {
-	struct touch_run *runs;
+/* In order of address. */
+struct page_runs {
+	struct page_run *runs;
 	size_t n;
 	size_t n_allocated;
 	struct node_bytes *parts; /* while the interval is divided */
@@ -45,10 +40,17 @@ struct touch_runs {
 	size_t n_parts_allocated;
 };
 
-struct write_runs {
-	struct write_run *runs;
-	size_t n;
-	size_t n_allocated;
+/* What is known of an interval. All zero is nothing. */
+struct page_interval {
+	struct page_runs runs;
+	struct page_sites sites;
+};
+void page_interval_finish(struct page_interval *interval);
+
+enum pages_access {
+	PAGES_TOUCHED,
+	PAGES_WRITTEN,
+	PAGES_ACCESSES
 };
 
 /* What is held back of an image: it may go on as it is. */
@@ -56,10 +58,7 @@ struct held {
 	struct held *next;
 	uint32_t process;
 	int64_t process_row;
-	struct touch_runs touches;
-	struct page_sites touched;
-	struct write_runs writes;
-	struct page_sites written;
+	struct page_interval of[PAGES_ACCESSES];
 	struct block_touches blocks;
 };
 
@@ -89,11 +88,9 @@ struct held *touches_held(struct touches *touches, const struct memory_image *im
 bool touches_may_visit(struct touches *touches, const struct memory_image *image);
 
 /*
- * Runs and call sites of the next interval: those of the last one that go on alike are a part of
- * the new ones, the others become rows. The new ones are taken over, also on failure, and are empty
- * then. 0 or a negative errno.
+ * Runs and call sites of the next interval, which was made with r: those of the last one that go on
+ * alike are a part of the new ones, the others become rows. The new ones are taken over, also on
+ * failure, and are empty then. r, or a negative errno.
  */
-int touches_replace(struct touches *touches, struct held *held, struct touch_runs *runs,
-		    struct page_sites *sites);
-int writes_replace(struct touches *touches, struct held *held, struct write_runs *runs,
-		   struct page_sites *sites);
+int page_interval_keep(struct touches *touches, struct held *held, enum pages_access access,
+		       struct page_interval *now, int r);

@@ -6,7 +6,6 @@
 #include <sys/mman.h>
 
 #include "analyze/live/live-memory-internal.h"
-#include "analyze/live/pages/gather.h"
 #include "common/array.h"
 #include "common/cleanup.h"
 #include "schemas/agent.h"
@@ -141,33 +140,6 @@ struct sweep {
 	bool is_open;
 	uint64_t next; /* pages before it are done */
 };
-
-/* ---- Records ---- */
-
-int resident_gather(struct resident_look *look, const struct trace_record *record)
-{
-	const struct trace_pages *part = (const struct trace_pages *)record;
-	size_t n_runs, n_maps;
-	const char *runs = trace_record_string(record, 0, &n_runs);
-	const char *maps = trace_record_string(record, 1, &n_maps);
-
-	if (look->runs &&
-	    (look->head.number != part->number || look->head.process_id != part->process_id))
-		resident_look_finish(look);
-	if (!look->runs)
-		look->head = *part;
-	int r = pages_gather(&look->runs, &look->n_run_bytes, runs, n_runs);
-	if (r == 0)
-		r = pages_gather(&look->maps, &look->n_map_bytes, maps, n_maps);
-	return r < 0 ? r : part->is_last;
-}
-
-void resident_look_finish(struct resident_look *look)
-{
-	free(look->runs);
-	free(look->maps);
-	*look = (struct resident_look){ 0 };
-}
 
 /* ---- Rows ---- */
 
@@ -777,20 +749,20 @@ static int sweep_all(struct sweep *sweep, char *maps)
 	return r == 0 && sweep->is_damaged ? -EBADMSG : r;
 }
 
-int memory_look(struct memory *memory, uint32_t process, struct resident_look *look,
+int memory_look(struct memory *memory, uint32_t process, struct pages_look *look,
 		int64_t time_ns, int64_t end_ns)
 {
 	struct memory_image *image = memory_image(memory, process);
 	struct snapshot *snapshot = image ? calloc(1, sizeof(*snapshot)) : NULL;
-	uint32_t page_bytes = look->head.page_bytes;
+	uint32_t page_bytes = look->head.pages.page_bytes;
 	bool is_good =
 		page_bytes >= 512 && page_bytes <= 1u << 30 && (page_bytes & (page_bytes - 1)) == 0;
 	struct sweep sweep = {
 		.memory = memory,
 		.image = image,
 		.snapshot = snapshot,
-		.page_bytes = look->head.page_bytes,
-		.page_log2 = is_good ? (unsigned)__builtin_ctz(look->head.page_bytes) : 0,
+		.page_bytes = look->head.pages.page_bytes,
+		.page_log2 = is_good ? (unsigned)__builtin_ctz(look->head.pages.page_bytes) : 0,
 		.at = look->runs,
 		.runs_end = look->runs + look->n_run_bytes,
 	};
@@ -806,7 +778,7 @@ int memory_look(struct memory *memory, uint32_t process, struct resident_look *l
 		.id = memory->residents->next_id++,
 		.time_ns = time_ns,
 		.end_ns = end_ns,
-		.head = look->head,
+		.head = look->head.pages,
 		.is_sum = look->is_passed && page_bytes == BLOCK_PAGE_BYTES,
 	};
 	r = is_good ? sweep_all(&sweep, look->maps) : -EBADMSG;

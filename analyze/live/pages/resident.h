@@ -12,20 +12,7 @@
 #include <stdint.h>
 
 #include "analyze/live/live-memory.h"
-
-/* A look at the pages of a process, as its records have it. */
-struct resident_look {
-	struct trace_pages head; /* of its first part */
-	uint8_t *runs; /* of all parts, and TRACE_VARINT_SLACK bytes more */
-	size_t n_run_bytes;
-	char *maps; /* of all parts, and a NUL */
-	size_t n_map_bytes;
-	bool is_passed; /* by a later look for a peak: its sums are all that is kept */
-};
-
-/* Add a part. Returns 1 when it was the last, 0, -EBADMSG when it is of another one, or -ENOMEM. */
-int resident_gather(struct resident_look *look, const struct trace_record *record);
-void resident_look_finish(struct resident_look *look);
+#include "analyze/live/pages/look.h"
 
 /*
  * Rows of page_snapshot and page_part. All zero is none; owned by the memory.
@@ -43,5 +30,5 @@ int residents_flush(struct residents *residents);
  * for peaks only the last one of an image keeps its parts: it is the highest. Returns 0, -EBADMSG
  * when it is damaged, or another negative errno.
  */
-int memory_look(struct memory *memory, uint32_t process, struct resident_look *look,
+int memory_look(struct memory *memory, uint32_t process, struct pages_look *look,
 		int64_t time_ns, int64_t end_ns);

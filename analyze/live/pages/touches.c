@@ -6,35 +6,10 @@
 #include <string.h>
 
 #include "analyze/live/live-memory-internal.h"
-#include "analyze/live/pages/gather.h"
 #include "analyze/live/pages/intervals.h"
 #include "common/array.h"
 #include "trace/reader.h"
 #include "trace/varint.h"
-
-/* ---- Records ---- */
-
-int touches_gather(struct touch_look *look, const struct trace_record *record)
-{
-	const struct trace_touches *part = (const struct trace_touches *)record;
-	size_t n_runs;
-	const char *runs = trace_record_string(record, 0, &n_runs);
-	int r;
-
-	if (look->runs &&
-	    (look->head.number != part->number || look->head.process_id != part->process_id))
-		touches_look_finish(look);
-	if (!look->runs)
-		look->head = *part;
-	r = pages_gather(&look->runs, &look->n_run_bytes, runs, n_runs);
-	return r < 0 ? r : part->is_last != 0;
-}
-
-void touches_look_finish(struct touch_look *look)
-{
-	free(look->runs);
-	*look = (struct touch_look){ 0 };
-}
 
 static int write_interval(struct touches *touches, const struct held *held,
 			  const struct trace_touches *head, const struct touch_times *times)
@@ -58,10 +33,10 @@ static uint64_t next_number(const uint8_t **at, const uint8_t *stop)
 }
 
 /* What a run has on each node: 0, or a negative errno. */
-static int read_nodes(struct memory *memory, uint64_t page_bytes, struct touch_runs *list,
+static int read_nodes(struct memory *memory, uint64_t page_bytes, struct page_runs *list,
 		      const uint8_t **at, const uint8_t *stop)
 {
-	struct touch_run *run = &list->runs[list->n - 1];
+	struct page_run *run = &list->runs[list->n - 1];
 	uint64_t n = next_number(at, stop), bytes[PAGES_NODES] = { 0 };
 
 	run->node_at = list->n_parts;
@@ -82,11 +57,11 @@ static int read_nodes(struct memory *memory, uint64_t page_bytes, struct touch_r
 	return n && !run->nodes ? -ENOMEM : 0;
 }
 
-static int read_runs(struct memory *memory, const struct touch_look *look, const struct span *span,
-		     struct touch_runs *list)
+static int read_runs(struct memory *memory, const struct pages_look *look, const struct span *span,
+		     struct page_runs *list)
 {
 	const uint8_t *at = look->runs, *stop = look->runs + look->n_run_bytes;
-	uint64_t end = 0, page_bytes = look->head.page_bytes;
+	uint64_t end = 0, page_bytes = look->head.touches.page_bytes;
 	int r = 0;
 
 	while (r == 0 && at < stop) {
@@ -101,7 +76,7 @@ static int read_runs(struct memory *memory, const struct touch_look *look, const
 			return -EBADMSG;
 		if (grow_one(&list->runs, list->n, &list->n_allocated) < 0)
 			return -ENOMEM;
-		list->runs[list->n++] = (struct touch_run){
+		list->runs[list->n++] = (struct page_run){
 			.address = (end + fields[0]) * page_bytes,
 			.size = n * page_bytes,
 			.bits = fields[1] & ((1u << TRACE_TOUCH_BITS) - 1),
@@ -110,7 +85,7 @@ static int read_runs(struct memory *memory, const struct touch_look *look, const
 			.span = *span,
 		};
 		end += fields[0] + n;
-		if (look->head.has_nodes)
+		if (look->head.touches.has_nodes)
 			r = read_nodes(memory, page_bytes, list, &at, stop);
 		if (r == 0 && (!at || at > stop))
 			r = -EBADMSG;
@@ -123,7 +98,7 @@ static int read_runs(struct memory *memory, const struct touch_look *look, const
 /* A walk over blocks, or mappings, in order of address. */
 struct division {
 	struct memory_image *image;
-	const struct touch_runs *runs;
+	const struct page_runs *runs;
 	struct page_sites *sites;
 	struct block_touches *blocks;
 	uint64_t page_bytes;
@@ -143,7 +118,7 @@ struct division {
  */
 static int add_nodes(struct division *division, size_t number, const struct touch_part *part)
 {
-	const struct touch_run *run = &division->runs->runs[division->run];
+	const struct page_run *run = &division->runs->runs[division->run];
 	size_t site_bytes = division->n_nodes * sizeof(*division->nodes);
 	const struct node_bytes *here;
 	uint64_t all = 0;
@@ -191,7 +166,7 @@ static int name_nodes(struct division *division, struct memory *memory)
 /* The rest of the mapping may have been touched instead, or was not enough for all touches. */
 static int end_run(struct division *division)
 {
-	const struct touch_run *run = &division->runs->runs[division->run];
+	const struct page_run *run = &division->runs->runs[division->run];
 	uint64_t bytes = division->page_bytes;
 	struct touch_facts facts = {
 		.n_pages = run->size / bytes,
@@ -229,7 +204,7 @@ static int end_run(struct division *division)
 
 static uint64_t run_end(const struct division *division)
 {
-	const struct touch_run *run = &division->runs->runs[division->run];
+	const struct page_run *run = &division->runs->runs[division->run];
 
 	return run->address + run->size;
 }
@@ -272,7 +247,7 @@ static int add_owner(void *user, const struct page_owner *owner)
 	int r = number < 0 ? (int)number : 0;
 
 	while (r == 0 && address < end && division->run < division->runs->n) {
-		const struct touch_run *run = &division->runs->runs[division->run];
+		const struct page_run *run = &division->runs->runs[division->run];
 		uint64_t stop = end < run_end(division) ? end : run_end(division);
 
 		if (address >= run_end(division)) {
@@ -351,19 +326,18 @@ static int divide(struct division *division, struct memory *memory)
 	return r;
 }
 
-int memory_touches(struct memory *memory, uint32_t process, const struct touch_look *look,
+int memory_touches(struct memory *memory, uint32_t process, const struct pages_look *look,
 		   const struct touch_times *times)
 {
 	struct memory_image *image = memory_image(memory, process);
 	struct held *held = image ? touches_held(memory->touches, image) : NULL;
-	struct touch_runs runs = { 0 };
-	struct page_sites sites = { 0 };
+	struct page_interval now = { .runs = { .n = 0 } };
 	struct division division = {
 		.image = image,
-		.runs = &runs,
-		.sites = &sites,
+		.runs = &now.runs,
+		.sites = &now.sites,
 		.blocks = held ? &held->blocks : NULL,
-		.page_bytes = look->head.page_bytes,
+		.page_bytes = look->head.touches.page_bytes,
 		.span = { times->begin_ns, times->end_ns, 1 },
 	};
 	bool is_divided;
@@ -371,27 +345,15 @@ int memory_touches(struct memory *memory, uint32_t process, const struct touch_l
 
 	if (!held)
 		return image ? -ENOMEM : 0;
-	if (look->head.page_bytes < 512 || look->head.page_bytes > (1u << 30))
+	if (division.page_bytes < 512 || division.page_bytes > (1u << 30))
 		return -EBADMSG;
 	is_divided = touches_may_visit(memory->touches, image);
-	r = read_runs(memory, look, &division.span, &runs);
+	r = read_runs(memory, look, &division.span, &now.runs);
 	if (r == 0 && is_divided)
 		r = divide(&division, memory);
-	free(runs.parts);
-	runs.parts = NULL;
 	if (r == 0)
-		r = write_interval(memory->touches, held, &look->head, times);
-	if (r == -EBADMSG) { /* what goes on behind it is another row */
-		runs.n = 0;
-		page_sites_finish(&sites);
-	}
-	if (r == 0 || r == -EBADMSG) {
-		int replaced = touches_replace(memory->touches, held, &runs, &sites);
-
-		r = replaced < 0 ? replaced : r;
-	}
-	free(runs.runs);
-	page_sites_finish(&sites);
+		r = write_interval(memory->touches, held, &look->head.touches, times);
+	r = page_interval_keep(memory->touches, held, PAGES_TOUCHED, &now, r);
 	touch_ends_finish(&image->ends);
 	return r == 0 && !is_divided ? 1 : r;
 }

@@ -10,19 +10,9 @@
 #include <stdint.h>
 
 #include "analyze/live/live-memory.h"
+#include "analyze/live/pages/look.h"
 
-/* An interval, as its records have it. */
-struct touch_look {
-	struct trace_touches head; /* of its first part */
-	uint8_t *runs; /* of all parts, and TRACE_VARINT_SLACK bytes more */
-	size_t n_run_bytes;
-};
-
-/* Add a part. Returns 1 when it was the last, 0, -EBADMSG when it is of another one, or -ENOMEM. */
-int touches_gather(struct touch_look *look, const struct trace_record *record);
-void touches_look_finish(struct touch_look *look);
-
-/* Rows of intervals, of touches and of writes (writes.h). Owned by the memory. intervals.c */
+/* Rows of intervals, of touches and of writes. Owned by the memory. intervals.c */
 struct touches;
 int touches_open(struct db *db, int64_t run_id, struct touches **ret_touches);
 struct touches *touches_close(struct touches *touches); /* accepts NULL */
@@ -41,5 +31,9 @@ struct touch_times {
 	int64_t end_ns;
 	int64_t read_ns;
 };
-int memory_touches(struct memory *memory, uint32_t process, const struct touch_look *look,
+int memory_touches(struct memory *memory, uint32_t process, const struct pages_look *look,
 		   const struct touch_times *times);
+
+/* The same of written pages: which they are is known, page by page (by userfaultfd). writes.c */
+int memory_writes(struct memory *memory, uint32_t process, const struct pages_look *look,
+		  int64_t begin_ns, int64_t end_ns);

@@ -1,37 +1,14 @@
-#include "analyze/live/pages/writes.h"
+#include "analyze/live/pages/touches.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyze/live/live-memory-internal.h"
-#include "analyze/live/pages/gather.h"
 #include "analyze/live/pages/intervals.h"
 #include "common/array.h"
 #include "trace/reader.h"
 #include "trace/varint.h"
-
-int writes_gather(struct write_look *look, const struct trace_record *record)
-{
-	const struct trace_writes *part = (const struct trace_writes *)record;
-	size_t n_runs;
-	const char *runs = trace_record_string(record, 0, &n_runs);
-	int r;
-
-	if (look->runs &&
-	    (look->head.number != part->number || look->head.process_id != part->process_id))
-		writes_look_finish(look);
-	if (!look->runs)
-		look->head = *part;
-	r = pages_gather(&look->runs, &look->n_run_bytes, runs, n_runs);
-	return r < 0 ? r : part->is_last != 0;
-}
-
-void writes_look_finish(struct write_look *look)
-{
-	free(look->runs);
-	*look = (struct write_look){ 0 };
-}
 
 static int write_interval(struct touches *touches, const struct held *held,
 			  const struct trace_writes *head, const struct span *span)
@@ -42,11 +19,11 @@ static int write_interval(struct touches *touches, const struct held *held,
 			CELL(head->own_ns), CELL(head->program_ns));
 }
 
-static int read_runs(const struct write_look *look, const struct span *span,
-		     struct write_runs *list)
+static int read_runs(const struct pages_look *look, const struct span *span,
+		     struct page_runs *list)
 {
 	const uint8_t *at = look->runs, *stop = look->runs + look->n_run_bytes;
-	uint64_t end = 0, page_bytes = look->head.page_bytes, most = UINT64_MAX / 2 / page_bytes;
+	uint64_t end = 0, page_bytes = look->head.writes.page_bytes, most = UINT64_MAX / 2 / page_bytes;
 
 	while (at < stop) {
 		uint64_t gap = 0, field = 0;
@@ -59,7 +36,7 @@ static int read_runs(const struct write_look *look, const struct span *span,
 			return -EBADMSG;
 		if (grow_one(&list->runs, list->n, &list->n_allocated) < 0)
 			return -ENOMEM;
-		list->runs[list->n++] = (struct write_run){
+		list->runs[list->n++] = (struct page_run){
 			.address = (end + gap) * page_bytes,
 			.size = n * page_bytes,
 			.bits = field & ((1u << TRACE_WRITE_BITS) - 1),
@@ -74,7 +51,7 @@ static int read_runs(const struct write_look *look, const struct span *span,
 
 /* A walk over blocks, or mappings, in order of address. */
 struct division {
-	const struct write_runs *runs;
+	const struct page_runs *runs;
 	struct page_sites *sites;
 	struct block_touches *blocks;
 	uint64_t page_bytes;
@@ -87,7 +64,7 @@ struct division {
  * before the interval were written by who used it, and by nobody else.
  */
 static int add_pages(struct division *division, struct page_site *site,
-		     const struct page_owner *owner, const struct write_run *run)
+		     const struct page_owner *owner, const struct page_run *run)
 {
 	uint64_t bytes = division->page_bytes, run_first = run->address / bytes;
 	uint64_t run_end = run_first + run->size / bytes;
@@ -118,7 +95,7 @@ static int add_pages(struct division *division, struct page_site *site,
 static int add_owner(void *user, const struct page_owner *owner)
 {
 	struct division *division = user;
-	const struct write_runs *runs = division->runs;
+	const struct page_runs *runs = division->runs;
 	uint64_t bytes = division->page_bytes, first = owner->address / bytes;
 	uint64_t end = (owner->address + owner->size + bytes - 1) / bytes;
 	ssize_t number = page_sites_of(division->sites, owner, &division->span);
@@ -153,17 +130,16 @@ static int divide(struct division *division, struct memory *memory, struct memor
 	return r;
 }
 
-int memory_writes(struct memory *memory, uint32_t process, const struct write_look *look,
+int memory_writes(struct memory *memory, uint32_t process, const struct pages_look *look,
 		  int64_t begin_ns, int64_t end_ns)
 {
 	struct memory_image *image = memory_image(memory, process);
 	struct held *held = image ? touches_held(memory->touches, image) : NULL;
-	uint32_t page_bytes = look->head.page_bytes;
-	struct write_runs runs = { 0 };
-	struct page_sites sites = { 0 };
+	uint32_t page_bytes = look->head.writes.page_bytes;
+	struct page_interval now = { .runs = { .n = 0 } };
 	struct division division = {
-		.runs = &runs,
-		.sites = &sites,
+		.runs = &now.runs,
+		.sites = &now.sites,
 		.blocks = held ? &held->blocks : NULL,
 		.page_bytes = page_bytes,
 		.span = { begin_ns, end_ns, 1 },
@@ -173,22 +149,13 @@ int memory_writes(struct memory *memory, uint32_t process, const struct write_lo
 
 	if (!held)
 		return image ? -ENOMEM : 0;
-	r = page_bytes >= 512 && page_bytes <= 1u << 30 ? read_runs(look, &division.span, &runs)
-							: -EBADMSG;
+	r = page_bytes >= 512 && page_bytes <= 1u << 30
+		    ? read_runs(look, &division.span, &now.runs)
+		    : -EBADMSG;
 	if (r == 0 && (is_divided = touches_may_visit(memory->touches, image)))
 		r = divide(&division, memory, image);
 	if (r == 0)
-		r = write_interval(memory->touches, held, &look->head, &division.span);
-	if (r == -EBADMSG) { /* what goes on behind it is another row */
-		runs.n = 0;
-		page_sites_finish(&sites);
-	}
-	if (r == 0 || r == -EBADMSG) {
-		int replaced = writes_replace(memory->touches, held, &runs, &sites);
-
-		r = replaced < 0 ? replaced : r;
-	}
-	free(runs.runs);
-	page_sites_finish(&sites);
+		r = write_interval(memory->touches, held, &look->head.writes, &division.span);
+	r = page_interval_keep(memory->touches, held, PAGES_WRITTEN, &now, r);
 	return r == 0 && !is_divided ? 1 : r;
 }
