@@ -297,8 +297,7 @@ static int replace(struct touches *touches, struct held *held, enum pages_access
 		   struct page_interval *now)
 {
 	const int64_t ids[] = { touches->run_id, held->process_row };
-	struct rows *rows =
-		touches->rows[access == PAGES_TOUCHED ? TOUCHES_SITES : WRITES_SITES];
+	struct rows *rows = touches->rows[access == PAGES_TOUCHED ? TOUCHES_SITES : WRITES_SITES];
 	int r = replace_runs(touches, held, access, &now->runs);
 	int of_sites = page_sites_replace(&held->of[access].sites, &now->sites, rows, ids,
 					  access == PAGES_TOUCHED);
@@ -329,8 +328,8 @@ int page_interval_keep(struct touches *touches, struct held *held, enum pages_ac
 static int end_held(struct touches *touches, struct held *held)
 {
 	struct page_interval nothing = { 0 };
-	int r = replace(touches, held, PAGES_TOUCHED, &nothing) ?:
-		replace(touches, held, PAGES_WRITTEN, &nothing);
+	int r = replace(touches, held, PAGES_TOUCHED, &nothing)
+			?: replace(touches, held, PAGES_WRITTEN, &nothing);
 
 	if (r == 0)
 		r = block_touches_write(&held->blocks, touches->rows[TOUCHES_BLOCKS],

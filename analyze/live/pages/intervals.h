@@ -47,11 +47,7 @@ struct page_interval {
 };
 void page_interval_finish(struct page_interval *interval);
 
-enum pages_access {
-	PAGES_TOUCHED,
-	PAGES_WRITTEN,
-	PAGES_ACCESSES
-};
+enum pages_access { PAGES_TOUCHED, PAGES_WRITTEN, PAGES_ACCESSES };
 
 /* What is held back of an image: it may go on as it is. */
 struct held {

@@ -749,8 +749,8 @@ static int sweep_all(struct sweep *sweep, char *maps)
 	return r == 0 && sweep->is_damaged ? -EBADMSG : r;
 }
 
-int memory_look(struct memory *memory, uint32_t process, struct pages_look *look,
-		int64_t time_ns, int64_t end_ns)
+int memory_look(struct memory *memory, uint32_t process, struct pages_look *look, int64_t time_ns,
+		int64_t end_ns)
 {
 	struct memory_image *image = memory_image(memory, process);
 	struct snapshot *snapshot = image ? calloc(1, sizeof(*snapshot)) : NULL;

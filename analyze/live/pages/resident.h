@@ -30,5 +30,5 @@ int residents_flush(struct residents *residents);
  * for peaks only the last one of an image keeps its parts: it is the highest. Returns 0, -EBADMSG
  * when it is damaged, or another negative errno.
  */
-int memory_look(struct memory *memory, uint32_t process, struct pages_look *look,
-		int64_t time_ns, int64_t end_ns);
+int memory_look(struct memory *memory, uint32_t process, struct pages_look *look, int64_t time_ns,
+		int64_t end_ns);

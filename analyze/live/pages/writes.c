@@ -19,11 +19,11 @@ static int write_interval(struct touches *touches, const struct held *held,
 			CELL(head->own_ns), CELL(head->program_ns));
 }
 
-static int read_runs(const struct pages_look *look, const struct span *span,
-		     struct page_runs *list)
+static int read_runs(const struct pages_look *look, const struct span *span, struct page_runs *list)
 {
 	const uint8_t *at = look->runs, *stop = look->runs + look->n_run_bytes;
-	uint64_t end = 0, page_bytes = look->head.writes.page_bytes, most = UINT64_MAX / 2 / page_bytes;
+	uint64_t end = 0, page_bytes = look->head.writes.page_bytes,
+		 most = UINT64_MAX / 2 / page_bytes;
 
 	while (at < stop) {
 		uint64_t gap = 0, field = 0;
@@ -149,9 +149,8 @@ int memory_writes(struct memory *memory, uint32_t process, const struct pages_lo
 
 	if (!held)
 		return image ? -ENOMEM : 0;
-	r = page_bytes >= 512 && page_bytes <= 1u << 30
-		    ? read_runs(look, &division.span, &now.runs)
-		    : -EBADMSG;
+	r = page_bytes >= 512 && page_bytes <= 1u << 30 ? read_runs(look, &division.span, &now.runs)
+							: -EBADMSG;
 	if (r == 0 && (is_divided = touches_may_visit(memory->touches, image)))
 		r = divide(&division, memory, image);
 	if (r == 0)
