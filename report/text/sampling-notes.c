@@ -48,8 +48,8 @@ int report_lines_write(FILE *out, sqlite3 *db, const char *sql, int64_t run_id, 
 	return code == SQLITE_DONE ? 0 : -EPROTO;
 }
 
-#define FACT(key)                                                                                  \
-	"(SELECT value FROM fact WHERE run_id = :run AND key = '" key "' AND at_end = 0)"
+#define FACT(key) "(SELECT value FROM fact WHERE run_id = :run AND key = '" key "' AND at_end = 0)"
+
 #define COUNTER(name) "(SELECT value FROM counter WHERE run_id = :run AND name = '" name "')"
 
 /* What is lost of a source, as clauses; '' when nothing is. */
