@@ -384,7 +384,7 @@ static void skip_tracing_data(struct perf_data *data, struct pmu_cursor body)
  * 0 without, or a negative errno.
  */
 static int take_own(struct perf_data *data, const struct perf_event_header *head,
-			      const uint8_t *record, struct perf_data_item *ret_item)
+		    const uint8_t *record, struct perf_data_item *ret_item)
 {
 	struct pmu_cursor body = perf_data_cursor(record + sizeof(*head),
 						  head->size - sizeof(*head), data->is_swapped);
