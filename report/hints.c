@@ -2,6 +2,7 @@
 
 #include "common/human-number.h"
 #include "report/text/sampling-notes.h"
+#include "store/losses.h"
 #include "store/query-value.h"
 
 /* No lines. */
@@ -129,14 +130,14 @@ static const char *const hints_sql[] = {
 	"SELECT group_concat(name, ', ') || CASE count(*) WHEN 1 THEN ' was' ELSE ' were' END || '"
 	" not sampled: ' || remedy FROM source WHERE run_id = :run AND error <> 0 AND NOT"
 	" passed_over AND remedy <> '' GROUP BY remedy ORDER BY min(id) LIMIT 3",
-	/* What no sample stands for, where it is enough to be seen in shares. */
+	/* What no sample stands for, where analyze calls it a loss. */
 	"SELECT printf('%.2f s of %.2f s of ' || substr(unit, 7) || ' have no samples: threads and"
 	" processes that live shorter than %.2f ms, or interrupts that came late; they may be"
 	" anybody''s, so intervals of shares are wider', unsampled_ns / 1e9, (unsampled_ns +"
 	" sampled) / 1e9, period / 1e6) FROM (SELECT unit, period, unsampled_ns, coalesce(weight *"
 	" scale, n_samples * period) AS sampled FROM source LEFT JOIN source_ledger ON source_id ="
-	" source.id WHERE source.run_id = :run) WHERE unsampled_ns > 0.01 * (unsampled_ns +"
-	" sampled) AND unsampled_ns > 5 * period",
+	" source.id JOIN loss ON loss.source = name WHERE source.run_id = :run AND loss.run_id ="
+	" :run AND reason GLOB '" LOSS_NEVER_CAME "*')",
 	/* Frame pointers. */
 	"SELECT 'most call stacks stop at the first frame: the code was built without frame"
 	" pointers (record without --stacks fp to see its callers)' WHERE (SELECT sum(n_blocks)"

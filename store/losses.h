@@ -5,6 +5,9 @@
 
 struct db;
 
+/* How the reason begins where samples are fewer than the CPU time. */
+#define LOSS_NEVER_CAME "samples that never came"
+
 struct losses_item {
 	int64_t process_row; /* INT64_MIN: the whole run */
 	int64_t thread_row; /* INT64_MIN: the whole process */

@@ -6,6 +6,7 @@
 
 #include "analyze/samples/samples-internal.h"
 #include "store/database.h"
+#include "store/losses.h"
 
 /* A trace whose recorder was killed tells what its frames show. */
 static struct trace_source_ledger counted(const struct sample_source *source,
@@ -179,7 +180,7 @@ static double unsampled_of_rest(const struct samples *samples, const struct samp
 
 /*
  * Where that can be seen in shares it is a loss: of samples that never came, which no ring and no
- * counter of the kernel tells. The rule is that of report/hints.c.
+ * counter of the kernel tells.
  */
 static int tell_missing(const struct samples *samples, const struct sample_source *source,
 			const struct sample_row_counts *counts, double ns)
@@ -192,7 +193,7 @@ static int tell_missing(const struct samples *samples, const struct sample_sourc
 	if (!sink->loss || !(ns > MISSED_PART * all_ns && ns > MISSED_PERIODS * period_ns))
 		return 0;
 	return sink->loss(sink->user, source->name,
-			  "samples that never came: threads shorter than a period, late interrupts",
+			  LOSS_NEVER_CAME ": threads shorter than a period, late interrupts",
 			  (uint64_t)(ns / period_ns));
 }
 

@@ -143,7 +143,11 @@ START_TEST(time_that_samples_do_not_stand_for_is_told)
 	write_report("summary");
 	ck_assert_ptr_null(strstr(text, "have no samples"));
 	/* 1,000 samples of 1 ms, and 3 s of CPU time. */
-	sqlite3_exec(db, "UPDATE source SET unsampled_ns = 2000000000", NULL, NULL, NULL);
+	sqlite3_exec(db,
+		     "UPDATE source SET unsampled_ns = 2000000000;"
+		     "INSERT INTO loss SELECT 1, NULL, NULL, name, 'samples that never came: late "
+		     "interrupts', 2000, NULL, NULL FROM source WHERE id = 1",
+		     NULL, NULL, NULL);
 	write_report("summary");
 	ck_assert_has("hint: 2.00 s of 3.00 s of user CPU time have no samples");
 }
