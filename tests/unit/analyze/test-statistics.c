@@ -289,6 +289,61 @@ START_TEST(the_interval_of_a_share_of_short_threads_holds_the_true_one)
 }
 END_TEST
 
+/*
+ * Threads that are born together and do the same at the same time, in frames of which 0.3 are on
+ * the first thing. They keep the periods that they were born with, each those of its CPU.
+ */
+static void sample_frames(struct sums *sums, const struct pmu_ladder *ladder, unsigned cpu,
+			  double frame, long seed)
+{
+	uint64_t periods[PMU_LADDER_MAX_RUNGS][PMU_TURN_CPUS];
+	double left[PMU_LADDER_MAX_RUNGS], phase;
+	size_t rung = 0;
+
+	srand48(seed); /* the same turns and periods in each thread */
+	phase = drand48() * frame;
+	for (size_t i = 0; i < ladder->n_jitters; i++) {
+		pmu_ladder_draw_all(ladder, i, (uint64_t)(drand48() * 1e6), periods[i]);
+		left[i] = (double)periods[i][cpu] / PERIOD;
+	}
+	memset(sums->before, 0, sizeof(sums->before));
+	for (double now = 0, end; now < 600; now = end) {
+		const struct sampler sampler = { .period = (double)periods[rung][cpu] / PERIOD };
+
+		end = fmin(now + 40 + 80 * drand48(), 600);
+		for (; now + left[rung] < end; left[rung] = sampler.period) {
+			now += left[rung];
+			add_sample(sums, &sampler, fmod(now + phase, frame) < 0.3 * frame);
+		}
+		left[rung] -= end - now;
+		rung = (rung + 1 + (size_t)(drand48() * 2)) % ladder->n_jitters;
+	}
+}
+
+START_TEST(the_interval_of_a_share_of_frames_in_threads_born_later_holds_the_true_one)
+{
+	static const double frames[] = { 0.074, 0.5, 1, 1.37 };
+	enum { N_TRIALS = 1000 };
+	struct pmu_ladder ladder;
+	unsigned n_held = 0;
+	double sum = 0;
+
+	pmu_ladder_plan(PERIOD, 0, 1, 2, &ladder);
+	for (unsigned i = 0; i < N_TRIALS; i++) {
+		struct sums sums = { 0 };
+
+		for (unsigned cpu = 0; cpu < 2; cpu++)
+			sample_frames(&sums, &ladder, cpu, frames[_i], i + 1);
+		double half = share_half(&sums.design, &sums.sum);
+		n_held += fabs(sums.sum.time / sums.design.time - 0.3) <= half;
+		sum += half;
+	}
+	ck_assert_msg(n_held >= N_TRIALS * 0.92 && n_held <= N_TRIALS * 0.98, "%u of %u", n_held,
+		      N_TRIALS);
+	ck_assert_double_lt(sum / N_TRIALS, 0.035);
+}
+END_TEST
+
 START_TEST(slices_longer_than_a_period_have_a_smaller_interval_than_chance_gives)
 {
 	/* 600 samples, 300 of them here, in ten slices of 30: 19 of 600 neighbours differ. */
@@ -442,6 +497,9 @@ int main(void)
 	tcase_add_loop_test(tcase, an_interval_holds_the_true_median_about_as_often_as_it_says, 0,
 			    6);
 	tcase_add_loop_test(tcase, the_interval_of_a_share_holds_the_true_one, 0, 11);
+	tcase_add_loop_test(
+		tcase, the_interval_of_a_share_of_frames_in_threads_born_later_holds_the_true_one,
+		0, 4);
 	tcase_add_loop_test(tcase, the_interval_of_a_share_of_short_threads_holds_the_true_one, 0,
 			    3);
 	tcase_add_test(tcase,
