@@ -625,8 +625,8 @@ struct trace_perf_clock {
 /*
  * A timed source goes on with another period. Samples of other threads carry theirs; those of the
  * thread that the source was opened on carry `mark` instead (0: it is exact from here on, all carry
- * it), and have `period` from raw_ns on, to the next PERIOD of that mark. A period of that thread
- * begins there, and nothing younger than `least` is sampled: the first on each CPU is for both.
+ * it; else those of some CPUs), and have `period` from raw_ns to the next PERIOD of that mark. A
+ * period of it begins there, nothing younger than `least` is sampled: a CPU's first is for both.
  */
 struct trace_period {
 	struct trace_record head;
