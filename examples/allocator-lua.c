@@ -1,6 +1,6 @@
 /*
- * Memory of Lua as blocks of memsight: LuaJIT has an allocator of its own, which asks the kernel for
- * chunks. A module that is required before all else:
+ * Memory of Lua as blocks of memsight: LuaJIT has an allocator of its own, which asks the kernel
+ * for chunks. A module that is required before all else:
  *
  *	cc -shared -fPIC -O2 -o memsight_lua.so allocator-lua.c
  *	memsight record -o app.mst -- luajit -l memsight_lua app.lua

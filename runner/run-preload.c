@@ -101,10 +101,9 @@ static void tell_static(struct run *run)
 		bool is_asked;
 		const char *line;
 	} lacks[] = {
-		{ options->source && strstr(options->source, "signal"),
-		  "--source signal: no samples of a program that is linked statically" },
 		{ run->placement.kind[0],
-		  "--heap: blocks of a program that is linked statically stay in its own heap" },
+		  "--heap: blocks of a program that is linked statically stay in its own heap: "
+		  "its libraries cannot be loaded; link it dynamically, or see --membind" },
 		{ options->dump_signal,
 		  "--dump-signal: no handler in a program that is linked statically: the signal "
 		  "does what it does without memsight, and mostly ends it" },

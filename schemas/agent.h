@@ -32,5 +32,6 @@ struct agent {
 	uint64_t n_bytes;
 	uint64_t table; /* a .eh_frame_hdr that was made for it; 0: it has its own, or none */
 	uint64_t table_bytes;
+	uint64_t may_sample; /* all that it sets signals with is led to us, or not there */
 	char socket[AGENT_SOCKET_BYTES]; /* as MEMSIGHT_RECORDING */
 };

@@ -29,6 +29,11 @@ enum entry_other {
 	ENTRY_PRCTL, /* these two confine the program: what of ours would end it then is not done */
 	ENTRY_SYSCALL,
 	ENTRY_FIND_FDE, /* where libgcc's unwinder asks for rules */
+	ENTRY_SIGACTION, /* --source signal: what would take the signal away, or meet it */
+	ENTRY_SIGPROCMASK,
+	ENTRY_PTHREAD_SIGMASK,
+	ENTRY_SIGALTSTACK,
+	ENTRY_PTHREAD_CREATE, /* a thread that never allocates is sampled, too */
 	ENTRY_OTHERS
 };
 

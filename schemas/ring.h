@@ -93,6 +93,7 @@ enum ring_signal_stop {
 	RING_SIGNAL_SAMPLED,
 	RING_SIGNAL_IN_USE, /* the program has a handler of its own for it */
 	RING_SIGNAL_FORBIDDEN, /* a filter of the program forbids the return from handlers */
+	RING_SIGNAL_HIDDEN, /* a static program, of which nobody knows where it sets signals */
 };
 
 /* Whose the signal of --dump-signal is in an image. */

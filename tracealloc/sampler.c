@@ -6,6 +6,7 @@
 #include <time.h>
 #include <ucontext.h>
 
+#include "tracealloc/agent/agent.h"
 #include "tracealloc/hooks/hook.h"
 #include "tracealloc/hooks/real.h"
 #include "tracealloc/own-time.h"
@@ -147,12 +148,65 @@ static void handle(int number, siginfo_t *info, void *context)
 	(void)number;
 	if (info->si_code != SI_TIMER || info->si_value.sival_ptr != (const void *)&cookie)
 		return;
-	if (!thread || ta_tls.ended || ta_tls.known == (uint32_t)TA_SEEN_NONE)
+	if (!thread || !ta_seat_is_own() || ta_tls.ended || ta_tls.known == (uint32_t)TA_SEEN_NONE)
 		return;
 	if (state == TA_OFF)
 		ta_sampler_end(thread);
 	else if ((state & TA_ON) && !(atomic_load(&ta_image.control->order) & 1))
 		take(thread, info, context, TA_FRAME());
+}
+
+/* ---- Installing it ---- */
+
+#if defined(TA_AGENT)
+/* Of the kernel; what its C library has for that need not be in a static program. */
+struct kernel_action {
+	void (*handler)(int number, siginfo_t *info, void *context);
+	unsigned long flags;
+	void (*restorer)(void);
+	uint64_t mask;
+};
+#define RESTORER 0x04000000u /* SA_RESTORER */
+
+/* As C libraries write it: unwinders know a signal's frame by this code. */
+void ta_sampler_return(void) __attribute__((visibility("hidden")));
+__asm__(".text\n"
+	"	nop\n"
+	".hidden ta_sampler_return\n"
+	".globl ta_sampler_return\n"
+	"ta_sampler_return:\n"
+	"	movq $15, %rax\n"
+	"	syscall\n");
+
+static int set_action(const struct sigaction *action, struct sigaction *old)
+{
+	struct kernel_action new = { 0 }, was = { 0 };
+	long r;
+
+	if (action)
+		new = (struct kernel_action){ action->sa_sigaction,
+					      (unsigned long)action->sa_flags | RESTORER,
+					      ta_sampler_return, UINT64_MAX };
+	r = ta_syscall(SYS_rt_sigaction, RING_SIGNAL, action ? (long)&new : 0, (long)&was,
+		       KERNEL_SIGSET_BYTES, 0, 0);
+	if (old)
+		old->sa_sigaction = was.handler;
+	return r < 0 ? -1 : 0;
+}
+#else
+static int set_action(const struct sigaction *action, struct sigaction *old)
+{
+	return ta_real.sigaction ? ta_real.sigaction(RING_SIGNAL, action, old) : -1;
+}
+#endif
+
+static void stop_since(enum ring_signal_stop why)
+{
+	ta_image.signal_period_ns = 0;
+	if (ta_image.process)
+		atomic_store_explicit(&ta_image.process->signal_stop, why, memory_order_relaxed);
+	for (struct ta_thread *i = atomic_load(&ta_threads); i; i = i->next_all)
+		ta_sampler_end(i);
 }
 
 void ta_sampler_install(void)
@@ -163,13 +217,19 @@ void ta_sampler_install(void)
 
 	if (!ta_sampler_is_on())
 		return;
-	if (!ta_real.sigaction || ta_real.sigaction(RING_SIGNAL, NULL, &old) < 0 ||
+#if defined(TA_AGENT)
+	if (!ta_agent_may_sample()) {
+		stop_since(RING_SIGNAL_HIDDEN);
+		return;
+	}
+#endif
+	if (set_action(NULL, &old) < 0 ||
 	    (old.sa_handler != SIG_DFL && old.sa_handler != SIG_IGN)) {
 		ta_sampler_stop();
 		return;
 	}
 	memset(&action.sa_mask, 0xff, sizeof(action.sa_mask));
-	ta_real.sigaction(RING_SIGNAL, &action, NULL);
+	set_action(&action, NULL);
 }
 
 /* ---- Timers ---- */
@@ -248,7 +308,7 @@ static bool is_handler_ours(void)
 {
 	struct sigaction now = { .sa_handler = SIG_DFL };
 
-	return ta_real.sigaction(RING_SIGNAL, NULL, &now) == 0 && now.sa_sigaction == handle;
+	return set_action(NULL, &now) == 0 && now.sa_sigaction == handle;
 }
 
 void ta_sampler_start(struct ta_thread *thread)
@@ -292,14 +352,7 @@ void ta_sampler_end(struct ta_thread *thread)
 
 void ta_sampler_stop(void)
 {
-	struct ring_process *process = ta_image.process;
-
-	ta_image.signal_period_ns = 0;
-	if (process)
-		atomic_store_explicit(&process->signal_stop, RING_SIGNAL_IN_USE,
-				      memory_order_relaxed);
-	for (struct ta_thread *i = atomic_load(&ta_threads); i; i = i->next_all)
-		ta_sampler_end(i);
+	stop_since(RING_SIGNAL_IN_USE);
 }
 
 __sighandler_t ta_sampler_hide(__sighandler_t handler)

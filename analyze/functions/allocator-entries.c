@@ -83,6 +83,16 @@ static const struct {
 	{ "__prctl", ENTRY_FIRST_OTHER + ENTRY_PRCTL },
 	{ "syscall", ENTRY_FIRST_OTHER + ENTRY_SYSCALL },
 	{ "_Unwind_Find_FDE", ENTRY_FIRST_OTHER + ENTRY_FIND_FDE },
+	{ "sigaction", ENTRY_FIRST_OTHER + ENTRY_SIGACTION },
+	{ "__sigaction", ENTRY_FIRST_OTHER + ENTRY_SIGACTION },
+	{ "sigprocmask", ENTRY_FIRST_OTHER + ENTRY_SIGPROCMASK },
+	{ "__sigprocmask", ENTRY_FIRST_OTHER + ENTRY_SIGPROCMASK },
+	{ "pthread_sigmask", ENTRY_FIRST_OTHER + ENTRY_PTHREAD_SIGMASK },
+	{ "__pthread_sigmask", ENTRY_FIRST_OTHER + ENTRY_PTHREAD_SIGMASK },
+	{ "sigaltstack", ENTRY_FIRST_OTHER + ENTRY_SIGALTSTACK },
+	{ "__sigaltstack", ENTRY_FIRST_OTHER + ENTRY_SIGALTSTACK },
+	{ "pthread_create", ENTRY_FIRST_OTHER + ENTRY_PTHREAD_CREATE },
+	{ "__pthread_create", ENTRY_FIRST_OTHER + ENTRY_PTHREAD_CREATE },
 };
 #define N_NAMES (sizeof(names) / sizeof(names[0]))
 

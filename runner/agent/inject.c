@@ -474,6 +474,19 @@ static int lead_all(struct guest *guest, struct slots *slots, struct agent_hook 
 	return 0;
 }
 
+/* What has no names may set signals behind our back: it is not sampled by one. */
+static bool may_sample(const struct guest *guest)
+{
+	bool has_names = false;
+
+	for (size_t i = 0; i < guest->entries.n; i++)
+		has_names |= guest->entries.items[i].origin == ENTRY_BY_SYMBOL;
+	for (size_t i = ENTRY_SIGACTION; i <= ENTRY_SIGALTSTACK; i++)
+		if (guest->entries.others[i].address && !guest->is_led[i])
+			return false;
+	return has_names;
+}
+
 /* What the agent is to know, and where the entries lead. */
 static int fill(struct guest *guest, struct slots *slots)
 {
@@ -493,6 +506,7 @@ static int fill(struct guest *guest, struct slots *slots)
 	}
 	snprintf(agent->socket, sizeof(agent->socket), "%s", guest->order->socket);
 	int r = lead_all(guest, slots, hooks, agent->n_hooks);
+	agent->may_sample = may_sample(guest);
 	agent->may_unwind = !guest->entries.has_unwinder || guest->is_led[ENTRY_FIND_FDE];
 	return r;
 }

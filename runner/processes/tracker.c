@@ -229,6 +229,9 @@ static void store_signal_losses(struct tracker *tracker, const struct image *ima
 		  .reason = "stopped: the program uses the signal (SIGRTMAX-3) itself" },
 		{ .count = stop == RING_SIGNAL_FORBIDDEN,
 		  .reason = "stopped: a seccomp filter forbids the return from signals" },
+		{ .count = stop == RING_SIGNAL_HIDDEN,
+		  .reason = "static programs without names: where they set signals is not known; "
+			    "symbols of a debug file do" },
 	};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {

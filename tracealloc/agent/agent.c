@@ -17,7 +17,6 @@
 #include "tracealloc/limit.h"
 #include "tracealloc/plugin/plugin.h"
 #include "tracealloc/rebind.h"
-#include "tracealloc/sampler.h"
 #include "tracealloc/stack/thunk.h"
 
 #define MAX_HEADERS 32u
@@ -102,6 +101,11 @@ static const struct agent_hook hooks[] = {
 	HOOK(prctl, ENTRY_FIRST_OTHER + ENTRY_PRCTL),
 	HOOK(syscall, ENTRY_FIRST_OTHER + ENTRY_SYSCALL),
 	{ ENTRY_FIRST_OTHER + ENTRY_FIND_FDE, 0, (uintptr_t)find_rules, (uintptr_t)&find_fde },
+	HOOK(sigaction, ENTRY_FIRST_OTHER + ENTRY_SIGACTION),
+	HOOK(sigprocmask, ENTRY_FIRST_OTHER + ENTRY_SIGPROCMASK),
+	HOOK(pthread_sigmask, ENTRY_FIRST_OTHER + ENTRY_PTHREAD_SIGMASK),
+	HOOK(sigaltstack, ENTRY_FIRST_OTHER + ENTRY_SIGALTSTACK),
+	HOOK(pthread_create, ENTRY_FIRST_OTHER + ENTRY_PTHREAD_CREATE),
 	HOOK(mmap, TRACE_CALL_MMAP),
 	HOOK(munmap, TRACE_CALL_MUNMAP),
 	HOOK(mremap, TRACE_CALL_MREMAP),
@@ -197,6 +201,11 @@ int dl_iterate_phdr(int (*visit)(struct dl_phdr_info *info, size_t size, void *d
 	return visit(&info, sizeof(info), data);
 }
 
+bool ta_agent_may_sample(void)
+{
+	return memsight_agent.may_sample;
+}
+
 /* ---- The start ---- */
 
 __attribute__((used)) void ta_agent_begin(const uintptr_t *stack)
@@ -251,30 +260,22 @@ void ta_rebind_begin(void)
 {
 }
 
-void ta_sampler_install(void)
-{
-}
-
-void ta_sampler_start(struct ta_thread *thread)
-{
-	(void)thread;
-}
-
-void ta_sampler_end(struct ta_thread *thread)
-{
-	(void)thread;
-}
-
-void ta_sampler_stop(void)
-{
-}
-
 void ta_dump_install(void)
 {
 }
 
 void ta_dump_look_now(void)
 {
+}
+
+int ta_dump_set(const struct sigaction *action, struct sigaction *old)
+{
+	return ta_real.sigaction(ta_image.dump_signal, action, old);
+}
+
+__sighandler_t ta_dump_hide(__sighandler_t handler)
+{
+	return handler;
 }
 
 void ta_entry_arm(void)
@@ -287,6 +288,7 @@ void ta_leave_memory(void)
 }
 
 bool ta_plugins_are_on;
+_Atomic bool ta_plugins_must_look;
 
 void ta_plugins_ask_all(enum trace_asked when)
 {

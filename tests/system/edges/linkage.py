@@ -415,9 +415,14 @@ def a_static_program_waits_for_a_recorder_that_is_slow(edge):
 def what_the_agent_of_a_static_program_lacks_is_said(edge):
     program = edge.compile("int main(void) { return 0; }", "-static")
     need(program, "no static libc")
-    traced = edge.compare([program], ["--source", "signal", "--dump-signal", "USR2"])
-    for option in ("--source signal: ", "--dump-signal: "):
-        edge.that(f"memsight: {option}no " in traced.messages, f"said: {traced.messages}")
+    traced = edge.compare([program], ["--dump-signal", "USR2"])
+    edge.that("memsight: --dump-signal: no " in traced.messages, f"said: {traced.messages}")
+    program = edge.compile("#include <stdlib.h>\nint main(void) { free(malloc(9)); return 0; }",
+                           "-static", "-s", "-fno-builtin")
+    traced = edge.compare([program], ["--source", "signal"])
+    losses = [reason for source, reason in traced.losses() if source == "signal"]
+    edge.that(len(losses) == 1 and losses[0].startswith("static programs without names"),
+              f"stripped: {losses}")
 
 
 @case
