@@ -25,6 +25,9 @@ const WORDS = [
 		"Blocks of the program's own allocator whose begin it did not report: they are in "
 			+ "no number.",
 		"Call memsight_block() for each block that ends (docs/allocators.md)."],
+	[/^own allocators: references to blocks/,
+		"References to blocks whose begin was not seen: these blocks are in no number.",
+		"Give the function that makes them as well (docs/allocators.md)."],
 	[/^own allocators: blocks nested/,
 		"Blocks of pools in blocks of pools in ... are in no number; what they lie in is.",
 		"None: four levels are kept."],
@@ -57,6 +60,10 @@ const WORDS = [
 		"Programs that were started by one that forbids system calls which recording "
 			+ "needs: they ran unrecorded.",
 		"Record the part of the program without its sandbox."],
+	[/^signal: static programs without names/,
+		"A statically linked program without symbols was not sampled: its memory is in the "
+			+ "numbers, its time is not.",
+		"Keep its symbols or a debug file, or use --source clock where perf is permitted."],
 	[/filter forbids the return from signals/,
 		"Sampling stopped: the program would be killed by a signal.",
 		"Use --source clock where perf is permitted."],
