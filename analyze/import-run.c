@@ -58,8 +58,7 @@ int import_drop_rows(struct db *db, int64_t run_id)
 	static const char names_sql[] =
 		"SELECT column1 FROM (VALUES ('allocation'), ('mapping_event'), ('sample'),"
 		" ('touch'), ('shared_line'), ('stretch'), ('band'), ('site_curve'),"
-		" ('timeline_level'), ('picture'), ('picture_category'), ('picture_part'),"
-		" ('picture_data'), ('picture_tile'))";
+		" ('timeline_level'), ('picture'), ('picture_category'), ('picture_tile'))";
 	int r = delete_from_each(db, names_sql, run_id);
 
 	if (r == 0)

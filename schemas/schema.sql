@@ -1342,26 +1342,6 @@ CREATE TABLE picture_category (
     PRIMARY KEY (run_id, process_id, colour, number)
 ) WITHOUT ROWID;
 
--- Up to 16,384 touches that lie near each other in time and address. *Where are most touches?*
-CREATE TABLE picture_part (
-    id          INTEGER PRIMARY KEY, -- number of the part
-    run_id      INTEGER NOT NULL,  -- `run.id`
-    process_id  INTEGER NOT NULL,  -- `process.id`
-    n           INTEGER NOT NULL,  -- [touches] how many
-    from_ns     INTEGER NOT NULL,  -- [ns] the first one
-    to_ns       INTEGER NOT NULL,  -- [ns] the last one
-    low         INTEGER NOT NULL,  -- [address] the lowest byte
-    high        INTEGER NOT NULL   -- [address] the highest byte
-);
-
--- The compressed columns of the parts (store/heatmap/parts.h). *How large are stored pictures?*
-CREATE TABLE picture_data (
-    id     INTEGER PRIMARY KEY, -- `picture_part.id` x 4, + 0: one item in 16, picked by chance, +
-                              -- 1: the rest of one in 4, + 2: all others
-    run_id INTEGER NOT NULL,  -- `run.id`
-    data   BLOB NOT NULL      -- columns as bytes
-);
-
 -- Counts in the cells of a grid over both axes, in tiles of 64 x 64 cells (store/heatmap/draw.h):
 -- of processes with more than 1.6 million touches, or 0.8 million blocks.
 -- *Which tiles have most touches?*

@@ -28,12 +28,10 @@ struct picture_row_sample {
 	int64_t time_ns;
 	int64_t weight;
 	int64_t stack_id; /* 0: none */
-	int64_t latency; /* cycles; 0: not known */
-	int64_t node; /* of a page fault: that of its page + 1; 0: not known */
 };
 
 struct picture_row_touch {
-	const struct picture_row_sample *sample;
+	struct picture_row_sample sample;
 	int64_t data_src; /* 0: the source has none */
 	uint64_t address;
 	int role;
@@ -45,6 +43,9 @@ struct picture_row_touch {
 	int64_t size; /* INT64_MIN: not known */
 	double share;
 	int phase;
+	int64_t latency; /* cycles; 0: not known */
+	int64_t node; /* of a page fault: that of its page + 1; 0: not known */
+	int64_t picture; /* enum picture_direction */
 };
 
 typedef int (*picture_visit_block)(void *context, const struct picture_row_block *block);
@@ -70,8 +71,7 @@ struct picture_touch_visitor {
 	int (*sample)(void *context, const struct picture_row_sample *sample); /* NULL is fine */
 	int (*touch)(void *context, const struct picture_row_touch *touch);
 	void *context;
-	/* Those of other times may be left out: */
-	int64_t from_ns;
+	int64_t from_ns; /* those of other times are left out */
 	int64_t to_ns; /* included */
 };
 

@@ -45,14 +45,14 @@ struct feed_cursor {
 	size_t at;
 };
 
-/* "CREATE TABLE x(c0, c1, ...)": only the number of columns matters. */
-static char *declaration(size_t n_columns)
+/* "CREATE TABLE x(c0, c1, ...)": only the number of columns matters, without the hidden ones. */
+static char *declaration(const struct rows *rows)
 {
 	sqlite3_str *text = sqlite3_str_new(NULL);
 
 	sqlite3_str_appendall(text, "CREATE TABLE x(");
-	for (size_t i = 0; i < n_columns; i++)
-		sqlite3_str_appendf(text, "%sc%d", i ? ", " : "", (int)i);
+	for (unsigned i = 0; i < compact_n_names(rows->table->columns); i++)
+		sqlite3_str_appendf(text, "%sc%u", i ? ", " : "", i);
 	sqlite3_str_appendall(text, ")");
 	return sqlite3_str_finish(text);
 }
@@ -61,7 +61,7 @@ static int feed_connect(sqlite3 *handle, void *context, int n, const char *const
 			sqlite3_vtab **ret_table, char **ret_error)
 {
 	struct rows *rows = context;
-	char *sql = declaration(rows->n_columns);
+	char *sql = declaration(rows);
 
 	(void)n;
 	(void)arguments;

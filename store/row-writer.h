@@ -25,7 +25,7 @@ struct rows_table {
 	const char *name;
 	const char *columns; /* "id, run_id, ..." as in an INSERT */
 	const char *types; /* one letter for each: i integer, n integer that is never NULL, r real,
-			    * t text */
+			    * t text; behind them those of the hidden columns (compact.h) */
 };
 
 /* table must live as long as the rows. Returns 0 or a negative errno. */

@@ -31,6 +31,31 @@ struct owner {
 	uint32_t site; /* of heap blocks, named ones too, as owner_block.site; else 0 */
 };
 
+/* What a touch is in pictures. */
+enum picture_direction {
+	PICTURE_READ,
+	PICTURE_WRITE,
+	PICTURE_UNKNOWN,
+	PICTURE_FAULT,
+	PICTURE_NOWHERE, /* it has no place there, or another touch of its sample has */
+};
+
+/*
+ * A sample of CPU time has touches with parts of its time: in pictures it is at one of them, drawn
+ * by their shares, or nowhere, where that one has no address. *before: the sum of those before.
+ */
+static inline bool touch_is_drawn(int64_t sample, double share, double *before)
+{
+	/* From 0 up to below 1, by the sample. splitmix64's mixing, as in statistics.c. */
+	uint64_t z = (uint64_t)sample * UINT64_C(0x9e3779b97f4a7c15);
+	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+	double drawn = (double)((z ^ z >> 31) >> 11) * 0x1p-53, from = *before;
+
+	*before += share;
+	return from <= drawn && drawn < *before;
+}
+
 /*
  * A touch as it is written. share is of the sample's weight. Those of one sample follow each other.
  */

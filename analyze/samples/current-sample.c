@@ -64,6 +64,7 @@ int sample_begin(struct samples *samples, struct sample_source *source,
 	};
 	if (row.frame < 0 || row.stack < 0)
 		return row.frame < 0 ? (int)row.frame : (int)row.stack;
+	item->stack = row.stack;
 	item->row = sample_rows_sample(samples->rows, &row);
 	return item->row < 0 ? (int)item->row : 1;
 }

@@ -45,6 +45,7 @@ struct pending_sample {
 	int64_t row; /* sample.id */
 	int64_t time_ns;
 	int64_t weight;
+	int64_t stack; /* stack.id of its own call stack; 0: none */
 	uint32_t source; /* index of samples.c */
 	uint32_t process; /* numbers; 0: not known */
 	uint32_t thread;

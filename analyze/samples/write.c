@@ -43,6 +43,7 @@ struct sample_rows {
 	struct rows *touches;
 	struct rows *details;
 	int64_t next_sample;
+	int64_t next_touch;
 	struct row_source **sources;
 	size_t n_sources;
 	size_t n_sources_allocated;
@@ -59,7 +60,8 @@ static const struct rows_table touch_table = {
 	.name = "touch",
 	.columns = "sample_id, run_id, role, share, address, size, is_write, owner_kind, owner_id,"
 		   " phase, frame_id, data_src",
-	.types = "nnnriiiniini",
+	.types = "nnnriiiniini"
+		 "niinniiiiin", /* COMPACT_HIDDEN_TOUCH */
 };
 
 static const struct rows_table detail_table = {
@@ -69,15 +71,21 @@ static const struct rows_table detail_table = {
 	.types = "nniiiiii",
 };
 
-static int read_next_sample(struct sample_rows *rows, sqlite3 *db)
+static int read_next(struct sample_rows *rows, sqlite3 *db)
 {
 	auto_statement sqlite3_stmt *statement = NULL;
-	int r = statement_prepare(db, "SELECT coalesce(max(id), 0) + 1 FROM sample", &statement);
+	int r = statement_prepare(
+		db,
+		"SELECT coalesce((SELECT max(last_row) FROM sample_chunk), 0) + 1,"
+		" coalesce((SELECT max(last_row) FROM touch_chunk), 0) + 1",
+		&statement);
 
 	if (r == 0)
 		r = statement_step(statement);
-	if (r > 0)
+	if (r > 0) {
 		rows->next_sample = sqlite3_column_int64(statement, 0);
+		rows->next_touch = sqlite3_column_int64(statement, 1);
+	}
 	return r < 0 ? r : 0;
 }
 
@@ -89,7 +97,7 @@ int sample_rows_create(const struct sample_context *context, struct sample_rows 
 		return -ENOMEM;
 	rows->context = context;
 
-	int r = read_next_sample(rows, db_handle(context->db));
+	int r = read_next(rows, db_handle(context->db));
 	if (r == 0)
 		r = rows_open(context->db, &sample_table, &rows->samples);
 	if (r == 0)
@@ -275,25 +283,56 @@ void sample_rows_withhold(struct sample_rows *rows, uint32_t source)
 	rows->sources[source]->n_withheld++;
 }
 
-static int write_touch(struct sample_rows *rows, const struct pending_sample *item,
-		       const struct sample_access *access)
+/* before: of the shares of the sample's touches, for touch_is_drawn(). */
+static enum picture_direction direction_of(const struct touch *touch, double *before)
 {
+	bool is_drawn = touch->measures != MEASURES_TIME ||
+			(touch->role == TRACE_ROLE_WINDOW &&
+			 touch_is_drawn(touch->sample, touch->share, before));
+
+	if (!is_drawn || !touch->is_resolved || !touch->process_row)
+		return PICTURE_NOWHERE;
+	if (touch->role == TRACE_ROLE_FAULT)
+		return PICTURE_FAULT;
+	return touch->is_write < 0 ? PICTURE_UNKNOWN
+	       : touch->is_write   ? PICTURE_WRITE
+				   : PICTURE_READ;
+}
+
+static int write_touch(struct sample_rows *rows, const struct pending_sample *item,
+		       const struct touch *touch, double *before)
+{
+	const struct sample_sink *sink = &rows->context->sink;
 	union rows_cell *cells = rows_add(rows->touches);
+	int64_t site = touch->owner.site && sink->stack_of
+			       ? sink->stack_of(sink->user, touch->owner.site)
+			       : 0;
 
 	if (!cells)
 		return rows_error(rows->touches);
-	cells[0].integer = item->row;
+	cells[0].integer = touch->sample;
 	cells[1].integer = rows->context->run_id;
-	cells[2].integer = access->role;
-	cells[3].real = access->share;
-	cells[4].integer = or_null((int64_t)access->address, access->is_resolved);
-	cells[5].integer = or_null(access->size, access->size >= 0);
-	cells[6].integer = or_null(access->is_write, access->is_write >= 0);
-	cells[7].integer = access->owner.kind;
-	cells[8].integer = or_null(access->owner.id, access->owner.id);
-	cells[9].integer = access->owner.phase;
-	cells[10].integer = or_null(access->frame, access->frame);
-	cells[11].integer = or_null(access->data_src, access->data_src);
+	cells[2].integer = touch->role;
+	cells[3].real = touch->share;
+	cells[4].integer = or_null((int64_t)touch->address, touch->is_resolved);
+	cells[5].integer = or_null(touch->size, touch->size >= 0);
+	cells[6].integer = or_null(touch->is_write, touch->is_write >= 0);
+	cells[7].integer = touch->owner.kind;
+	cells[8].integer = or_null(touch->owner.id, touch->owner.id);
+	cells[9].integer = touch->owner.phase;
+	cells[10].integer = or_null(touch->frame, touch->frame);
+	cells[11].integer = or_null(touch->data_src, touch->data_src);
+	cells[12].integer = rows->next_touch++;
+	cells[13].integer = or_null(touch->process_row, touch->process_row);
+	cells[14].integer = or_null(touch->thread_row, touch->thread_row);
+	cells[15].integer = touch->source_row;
+	cells[16].integer = touch->time_ns;
+	cells[17].integer = touch->weight;
+	cells[18].integer = or_null(item->stack, item->stack);
+	cells[19].integer = or_null(site, site);
+	cells[20].integer = or_null(touch->latency, touch->latency);
+	cells[21].integer = or_null((int64_t)touch->node_number - 1, touch->node_number);
+	cells[22].integer = direction_of(touch, before);
 	return 0;
 }
 
@@ -340,6 +379,7 @@ int sample_rows_touches(struct sample_rows *rows, const struct pending_sample *i
 	struct row_source *source = rows->sources[item->source];
 	const struct task_process *process = tasks_process(rows->context->tasks, item->process);
 	const struct task_thread *thread = tasks_thread(rows->context->tasks, item->thread);
+	double before = 0;
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < item->n; i++) {
@@ -366,7 +406,7 @@ int sample_rows_touches(struct sample_rows *rows, const struct pending_sample *i
 			.node_number = item->detail.node_number,
 		};
 
-		r = write_touch(rows, item, access);
+		r = write_touch(rows, item, &touch, &before);
 		if (r == 0 && sink->touch)
 			r = sink->touch(sink->user, &touch);
 	}

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 
-#define TRIAL_ROWS   8192u
 #define ENOUGH_BYTES 256u /* nothing is worth more trials */
 
 /* The smallest so far. */
@@ -13,21 +12,22 @@ struct best {
 
 static int try_plan(const struct chunk_trial *trial, struct chunk_plan plan, struct best *best)
 {
-	struct chunk_values values = trial->values[trial->column];
-	const void *bytes;
-	size_t n_bytes;
+	size_t n_all = 0;
+	int r = 0;
 
-	if (plan.coding == CHUNK_RELATIVE)
-		values.others = trial->values[plan.other].values;
-	if (values.n > TRIAL_ROWS) { /* from the middle: the start of a run may be special */
-		uint32_t first = (values.n - TRIAL_ROWS) / 2;
-		values.values += first;
-		values.others = values.others ? values.others + first : NULL;
-		values.n = TRIAL_ROWS;
+	for (unsigned i = 0; i < trial->n_pieces && r == 0; i++) {
+		struct chunk_values values = trial->values[trial->column];
+		const void *bytes;
+		size_t n_bytes;
+		if (plan.coding == CHUNK_RELATIVE)
+			values.others = trial->values[plan.other].values + trial->pieces[i].first;
+		values.values += trial->pieces[i].first;
+		values.n = trial->pieces[i].n;
+		r = chunk_column_encode(trial->encoder, &values, plan, &bytes, &n_bytes);
+		n_all += r == 0 ? n_bytes : 0;
 	}
-	int r = chunk_column_encode(trial->encoder, &values, plan, &bytes, &n_bytes);
-	if (r == 0 && n_bytes < best->n_bytes)
-		*best = (struct best){ plan, n_bytes };
+	if (r == 0 && n_all < best->n_bytes)
+		*best = (struct best){ plan, n_all };
 	return r == -ERANGE ? 0 : r;
 }
 

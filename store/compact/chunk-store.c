@@ -36,7 +36,7 @@ struct chunk_store {
 	int64_t frame_id; /* ... of this row of NAME_column; -1: none */
 	bool has_places; /* its rows are not in the order of their ids */
 	uint16_t *places; /* CHUNK_ROWS */
-	int64_t *ids; /* likewise */
+	int64_t *ids; /* 2 * CHUNK_ROWS */
 	sqlite3_stmt *column;
 	sqlite3_stmt *data_version;
 };
@@ -444,24 +444,34 @@ int chunk_places(const int64_t *ids, uint32_t n, uint16_t *places)
 	return sum == n ? 1 : -EBADMSG;
 }
 
+/* A column of a chunk in frames, in the order of its rows there; others: room for another one. */
+static int read_values(struct chunk_store *store, const struct chunk_head *head, unsigned column,
+		       int64_t *values, int64_t *others)
+{
+	struct chunk_bytes bytes;
+	int r = chunk_store_bytes(store, head, column, &bytes);
+
+	if (r == 0 && bytes.outline.other >= 0)
+		r = others ? read_values(store, head, (unsigned)bytes.outline.other, others, NULL)
+			   : -EBADMSG; /* the writer's are relative once */
+	const struct chunk_wanted wanted = { values, others, head->n_rows };
+	return r < 0 ? r : chunk_column_values(store->decoder, bytes.at, bytes.n, &wanted);
+}
+
 /* Where the rows of a chunk belong. */
 static int find_places(struct chunk_store *store, const struct chunk_head *head)
 {
-	struct chunk_bytes bytes;
-
 	if (store->placed == head->id)
 		return 0;
 	store->placed = 0;
 	if (!store->places)
 		store->places = malloc(CHUNK_ROWS * sizeof(*store->places));
 	if (!store->ids)
-		store->ids = malloc(CHUNK_ROWS * sizeof(*store->ids));
+		store->ids = malloc(2ul * CHUNK_ROWS * sizeof(*store->ids));
 	if (!store->places || !store->ids || store->id_column < 0)
 		return store->id_column < 0 ? -EBADMSG : -ENOMEM;
-	int r = chunk_store_bytes(store, head, (unsigned)store->id_column, &bytes);
-	const struct chunk_wanted wanted = { store->ids, NULL, head->n_rows };
-	if (r == 0)
-		r = chunk_column_values(store->decoder, bytes.at, bytes.n, &wanted);
+	int r = read_values(store, head, (unsigned)store->id_column, store->ids,
+			    store->ids + CHUNK_ROWS);
 	if (r == 0)
 		r = chunk_places(store->ids, head->n_rows, store->places);
 	if (r < 0)

@@ -10,9 +10,9 @@
  * Row ids ascend within a series, and its chunks do not overlap: series 0 are the rows in their
  * order, series 1 those that came too late for it. Decoded columns are kept, up to a bound.
  *
- * Rows that are blocks lie in frames within a chunk: rows of a process that lie near each other in
- * address, of about one size and life, in the order of their ids. The chunk's head tells what each
- * of them can have: so pictures read the frames that they show.
+ * Rows that are blocks or touches lie in frames within a chunk: rows of a process that lie near
+ * each other in address, blocks of about one size and life, in the order of their ids. The chunk's
+ * head tells what each of them can have: so pictures read the frames that they show.
  *
  * SQLite is used by the names of its C interface only, so that the extension can be built from it.
  */
@@ -36,7 +36,10 @@ struct chunk_range {
 #define CHUNK_FRAME_ROWS 4096u /* of a frame, at most */
 #define CHUNK_FRAMES	 256u /* of a chunk, likewise */
 
-/* What a frame of blocks holds; as stored in NAME_chunk.head, behind the ranges. */
+/*
+ * What a frame holds; as stored in NAME_chunk.head, behind the ranges. A touch has a size and life
+ * of 1; those that no picture has (PICTURE_NOWHERE) are not told of.
+ */
 struct chunk_frame {
 	int64_t process_low; /* process.id */
 	int64_t process_high;

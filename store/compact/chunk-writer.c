@@ -8,6 +8,7 @@
 #include "common/cleanup.h"
 #include "store/columns/choose-encoding.h"
 #include "store/compact/chunk-store.h"
+#include "store/compact/compact.h"
 #include "store/compact/frames.h"
 #include "store/database.h"
 #include "store/statement.h"
@@ -15,6 +16,7 @@
 
 #define TILE_ROWS  256u /* rows that are turned into columns at a time: they stay in the cache */
 #define TRY_CHUNKS 64u /* how often narrowings are tried */
+#define TRIAL_ROWS 8192u /* on so many */
 #define LEAST_ROOM 1024u /* rows; most recordings of short programs have no more */
 _Static_assert((CHUNK_ROWS & (CHUNK_ROWS - 1)) == 0, "room is doubled up to a chunk");
 
@@ -26,10 +28,13 @@ struct column {
 	bool is_real;
 };
 
-/* What tells frames, in the order of struct frame_columns. */
-static const char *const framed_by[] = { "id",	 "process_id",	 "address",
-					 "size", "allocated_ns", "freed_ns" };
-#define N_FRAMED_BY (sizeof(framed_by) / sizeof(framed_by[0]))
+/* What tells frames, in the order of struct frame_columns; NULL: it has no such. */
+#define N_FRAMED_BY 7
+static const char *const framed_by[][N_FRAMED_BY] = {
+	{ "id", "process_id", "address", "allocated_ns", "size", "freed_ns", NULL },
+	{ "id", "process_id", "address", "time_ns", NULL, NULL, "picture" },
+};
+#define N_FRAMED (sizeof(framed_by) / sizeof(framed_by[0]))
 
 struct chunk_writer {
 	sqlite3 *db;
@@ -46,7 +51,7 @@ struct chunk_writer {
 	int64_t next_chunk;
 	int64_t next_row;
 	uint64_t n_chunks;
-	/* Of blocks, whose rows lie in frames; NULL: they stay in their order. */
+	/* Of blocks and touches, whose rows lie in frames; NULL: they stay in their order. */
 	struct chunk_frames *frames;
 	const struct column *framed_by[N_FRAMED_BY];
 	int64_t *spare; /* n_room: for a column that is put into frames */
@@ -79,69 +84,45 @@ static void cleanup_writer(struct chunk_writer **writer)
 
 /* ---- Which columns ---- */
 
-/* The place of a name in a list "a, b, c"; -1: it is not there. */
-static int find_name(const char *list, const char *name)
-{
-	size_t n = strlen(name);
-
-	for (int i = 0; *list; i++) {
-		size_t n_word = strcspn(list, ", ");
-		if (n_word == n && strncmp(list, name, n) == 0)
-			return i;
-		list += n_word;
-		list += strspn(list, ", ");
-	}
-	return -1;
-}
-
-/* Whether rows have all columns of the table, in its order; and which is its key: -1: none. */
-static int check_columns(sqlite3 *db, const struct rows_table *rows, int *ret_key)
-{
-	auto_statement sqlite3_stmt *row = NULL;
-	int r = statement_prepare(db,
-				  "SELECT group_concat(name, ', '), max(iif(pk, cid, -1))"
-				  " FROM pragma_table_info(?)",
-				  &row);
-
-	if (r == 0)
-		statement_text(row, 1, rows->name);
-	if (r == 0)
-		r = statement_step(row);
-	if (r < 0)
-		return r;
-	*ret_key = sqlite3_column_int(row, 1);
-	return strcmp(statement_string(row, 0), rows->columns) == 0 ? 0 : -EINVAL;
-}
-
 /* Frames, if rows have what tells them. */
-static int open_frames(struct chunk_writer *writer, const struct rows_table *rows)
+static int open_frames(struct chunk_writer *writer, const char *names)
 {
-	for (unsigned i = 0; i < N_FRAMED_BY; i++) {
-		int column = find_name(rows->columns, framed_by[i]);
-		if (column < 0)
-			return 0;
-		writer->framed_by[i] = &writer->columns[column];
+	for (size_t i = 0; i < N_FRAMED && !writer->frames; i++) {
+		bool has_all = true;
+		for (unsigned j = 0; j < N_FRAMED_BY; j++) {
+			const char *name = framed_by[i][j];
+			int column = name ? compact_find_name(names, name) : -1;
+			writer->framed_by[j] = column >= 0 ? &writer->columns[column] : NULL;
+			has_all = has_all && (column >= 0 || !name);
+		}
+		if (has_all && !(writer->frames = malloc(sizeof(*writer->frames))))
+			return -ENOMEM;
 	}
-	writer->frames = malloc(sizeof(*writer->frames));
-	return writer->frames ? 0 : -ENOMEM;
+	return 0;
 }
 
+/* Rows have all columns of the table, in its order. */
 static int open_columns(struct chunk_writer *writer, const struct rows_table *rows)
 {
-	int r = check_columns(writer->db, rows, &writer->id_column);
+	auto_free char *names = NULL;
+	size_t n = strlen(rows->columns);
+	int r = compact_columns(writer->db, "main", rows->name, &names, &writer->id_column);
 
-	writer->run_column = find_name(rows->columns, "run_id");
+	if (r < 0)
+		return r;
+	writer->run_column = compact_find_name(names, "run_id");
 	writer->n_columns = (unsigned)strlen(rows->types);
-	if (r < 0 || writer->run_column < 0 || writer->n_columns > CHUNK_COLUMNS ||
-	    strchr(rows->types, 't'))
-		return r < 0 ? r : -EINVAL;
+	if (strncmp(names, rows->columns, n) != 0 || (names[n] && names[n] != ',') ||
+	    compact_n_names(names) != writer->n_columns || writer->run_column < 0 ||
+	    writer->n_columns > CHUNK_COLUMNS || strchr(rows->types, 't'))
+		return -EINVAL;
 	for (unsigned i = 0; i < writer->n_columns; i++) {
 		writer->columns[i] = (struct column){
 			.may_be_null = rows->types[i] == 'i',
 			.is_real = rows->types[i] == 'r',
 		};
 	}
-	return open_frames(writer, rows);
+	return open_frames(writer, names);
 }
 
 /* ---- Beginning ---- */
@@ -203,14 +184,8 @@ int chunk_writer_open(struct db *db, const struct rows_table *rows,
 
 /* ---- Storing a chunk ---- */
 
-/* Rows of a chunk that are written as one piece of each column. */
-struct piece {
-	uint32_t first;
-	uint32_t n;
-};
-
 static struct chunk_values values_of(const struct chunk_writer *writer, unsigned i,
-				     struct chunk_plan plan, const struct piece *piece)
+				     struct chunk_plan plan, const struct chunk_piece *piece)
 {
 	const struct column *columns = writer->columns;
 
@@ -223,29 +198,47 @@ static struct chunk_values values_of(const struct chunk_writer *writer, unsigned
 	};
 }
 
+/* Of rows from the middle of a piece: the start of a run may be special. */
+static struct chunk_piece middle_of(struct chunk_piece piece, uint32_t most)
+{
+	return piece.n <= most ? piece
+			       : (struct chunk_piece){ piece.first + (piece.n - most) / 2, most };
+}
+
+static void choose_pieces(const struct chunk_writer *writer, struct chunk_trial *trial)
+{
+	const struct chunk_frames *frames = writer->frames;
+	uint32_t n = frames ? frames->n : 1, first = 0;
+	uint32_t n_pieces = n < CHUNK_TRIAL_PIECES ? n : CHUNK_TRIAL_PIECES;
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct chunk_piece piece = { first, frames ? frames->items[i].n_rows : writer->n };
+		first += piece.n;
+		if (trial->n_pieces < n_pieces &&
+		    i >= n * (2 * trial->n_pieces + 1) / (2 * n_pieces))
+			trial->pieces[trial->n_pieces++] = middle_of(piece, TRIAL_ROWS / n_pieces);
+	}
+}
+
 /* Find how each column is narrowed best, by some rows of this chunk. */
 static int try_plans(struct chunk_writer *writer)
 {
-	const struct chunk_frames *frames = writer->frames;
-	struct piece piece = { 0, writer->n };
+	const struct chunk_piece all = { 0, writer->n };
+	struct chunk_trial trial = { .encoder = writer->encoder };
 	int r = 0;
 
-	for (uint32_t i = 0; frames && i <= frames->n / 2 && i < frames->n; i++)
-		piece = (struct piece){ i ? piece.first + piece.n : 0, frames->items[i].n_rows };
-
+	choose_pieces(writer, &trial);
 	for (unsigned i = 0; i < writer->n_columns && r == 0; i++) {
-		struct chunk_trial trial = { .encoder = writer->encoder, .column = i };
-		for (unsigned j = 0; j <= i; j++) {
-			trial.plans[j] = writer->columns[j].plan;
-			trial.is_real[j] = writer->columns[j].is_real;
-			trial.values[j] = values_of(writer, j, (struct chunk_plan){ 0 }, &piece);
-		}
-		r = chunk_trial_choose(&trial, &writer->columns[i].plan);
+		trial.column = i;
+		trial.is_real[i] = writer->columns[i].is_real;
+		trial.values[i] = values_of(writer, i, (struct chunk_plan){ 0 }, &all);
+		r = chunk_trial_choose(&trial, &trial.plans[i]);
+		writer->columns[i].plan = trial.plans[i];
 	}
 	return r;
 }
 
-static int encode(struct chunk_writer *writer, unsigned i, const struct piece *piece,
+static int encode(struct chunk_writer *writer, unsigned i, const struct chunk_piece *piece,
 		  const void **ret_bytes, size_t *ret_n)
 {
 	struct chunk_plan plan = writer->columns[i].plan;
@@ -269,7 +262,7 @@ static int store_row(struct chunk_writer *writer, unsigned number, const void *b
 
 static int store_columns(struct chunk_writer *writer)
 {
-	const struct piece all = { 0, writer->n };
+	const struct chunk_piece all = { 0, writer->n };
 	const void *bytes;
 	size_t n;
 	int r = 0;
@@ -294,7 +287,8 @@ static int append(struct chunk_writer *writer, const void *bytes, size_t n)
 }
 
 /* A frame: a piece of each column. */
-static int store_frame(struct chunk_writer *writer, unsigned number, const struct piece *piece)
+static int store_frame(struct chunk_writer *writer, unsigned number,
+		       const struct chunk_piece *piece)
 {
 	const void *bytes;
 	size_t n;
@@ -314,11 +308,12 @@ static int store_frame(struct chunk_writer *writer, unsigned number, const struc
 
 static int store_frames(struct chunk_writer *writer)
 {
-	struct piece piece = { 0, 0 };
+	struct chunk_piece piece = { 0, 0 };
 	int r = 0;
 
 	for (uint32_t i = 0; i < writer->frames->n && r == 0; i++) {
-		piece = (struct piece){ piece.first + piece.n, writer->frames->items[i].n_rows };
+		piece = (struct chunk_piece){ piece.first + piece.n,
+					      writer->frames->items[i].n_rows };
 		r = store_frame(writer, i, &piece);
 	}
 	return r;
@@ -328,17 +323,17 @@ static int store_frames(struct chunk_writer *writer)
 static int arrange(struct chunk_writer *writer)
 {
 	for (unsigned i = 0; i < writer->n_columns; i++) {
-		const struct piece all = { 0, writer->n };
+		const struct chunk_piece all = { 0, writer->n };
 		struct chunk_values values = values_of(writer, i, (struct chunk_plan){ 0 }, &all);
 		writer->columns[i].survey = chunk_survey(&values);
 	}
 	if (!writer->frames)
 		return 0;
-	const struct frame_columns columns = {
-		writer->framed_by[0]->values, writer->framed_by[1]->values,
-		writer->framed_by[2]->values, writer->framed_by[3]->values,
-		writer->framed_by[4]->values, writer->framed_by[5]->values,
-	};
+	const int64_t *told[N_FRAMED_BY];
+	for (unsigned i = 0; i < N_FRAMED_BY; i++)
+		told[i] = writer->framed_by[i] ? writer->framed_by[i]->values : NULL;
+	const struct frame_columns columns = { told[0], told[1], told[2], told[3],
+					       told[4], told[5], told[6] };
 	int r = chunk_frames_make(writer->frames, &columns, writer->n);
 	for (unsigned i = 0; i < writer->n_columns && r == 0 && writer->frames->n > 1; i++) {
 		int64_t *values = writer->columns[i].values, *to = writer->spare;

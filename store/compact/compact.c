@@ -1,6 +1,7 @@
 #include "store/compact/compact.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "store/compact/chunk-store.h"
@@ -10,6 +11,63 @@
 
 static const char *const tables[] = { "allocation", "sample", "touch", "access_detail" };
 #define N_TABLES (sizeof(tables) / sizeof(tables[0]))
+
+const char *compact_hidden(const char *table)
+{
+	return strcmp(table, "touch") == 0 ? COMPACT_HIDDEN_TOUCH : "";
+}
+
+/* The next name of a list; its length is 0 behind the last one. */
+static const char *next_name(const char *list, size_t *n)
+{
+	list += *n;
+	list += strspn(list, ", ");
+	*n = strcspn(list, ", ");
+	return list;
+}
+
+unsigned compact_n_names(const char *list)
+{
+	unsigned n_names = 0;
+
+	for (size_t n = 0; *(list = next_name(list, &n));)
+		n_names++;
+	return n_names;
+}
+
+int compact_find_name(const char *list, const char *name)
+{
+	size_t n = 0;
+
+	for (int i = 0; *(list = next_name(list, &n)); i++) {
+		if (n == strlen(name) && strncmp(list, name, n) == 0)
+			return i;
+	}
+	return -1;
+}
+
+int compact_columns(sqlite3 *db, const char *schema, const char *table, char **ret_list,
+		    int *ret_id)
+{
+	auto_statement sqlite3_stmt *row = NULL;
+	const char *hidden = compact_hidden(table);
+	int r = statement_prepare(db,
+				  "SELECT group_concat(name, ', '), max(iif(pk, cid, -1))"
+				  " FROM pragma_table_info(?, ?)",
+				  &row);
+
+	if (r < 0)
+		return r;
+	statement_text(row, 1, table);
+	statement_text(row, 2, schema);
+	r = statement_step(row);
+	if (r <= 0 || sqlite3_column_type(row, 0) == SQLITE_NULL)
+		return r < 0 ? r : -EINVAL;
+	if (asprintf(ret_list, "%s%s%s", statement_string(row, 0), *hidden ? ", " : "", hidden) < 0)
+		return -ENOMEM;
+	*ret_id = *hidden ? compact_find_name(*ret_list, "id") : sqlite3_column_int(row, 1);
+	return 0;
+}
 
 bool compact_is(sqlite3 *db, const char *table)
 {
@@ -93,6 +151,10 @@ static int read_columns(struct db *db, const char *table, char **ret_columns)
 	sqlite3_str *text = sqlite3_str_new(db_handle(db));
 	while ((r = statement_step(row)) == 1)
 		add_definition(text, row);
+	size_t n = 0;
+	for (const char *name = compact_hidden(table); *(name = next_name(name, &n));)
+		sqlite3_str_appendf(text, ", _%.*s INTEGER HIDDEN%s", (int)n, name,
+				    strncmp(name, "id", n) == 0 ? " PRIMARY KEY" : "");
 	char *columns = sqlite3_str_finish(text);
 	if (r < 0 || !columns) {
 		sqlite3_free(columns);

@@ -4,6 +4,10 @@
  * every database. In a compact one the tables themselves are virtual (virtual-table.h), with the
  * names and columns of the plain schema, whatever columns it has. In a plain one they are real and
  * hold the same rows once more, for programs that know nothing of chunks.
+ *
+ * Chunks of `touch` have more columns than the table: its number, and what pictures and pages need
+ * of its sample and block. They are hidden columns of the virtual table, named with a _ before them
+ * so that no query's names mean them.
  */
 #include <sqlite3.h>
 #include <stdbool.h>
@@ -11,6 +15,28 @@
 #include <stdint.h>
 
 struct db;
+
+/*
+ * site_id: the stack.id of the heap block; NULL: it is none. picture: enum picture_direction. The
+ * others are those of the sample and its access_detail.
+ */
+#define COMPACT_HIDDEN_TOUCH                                                                       \
+	"id, process_id, thread_id, source_id, time_ns, weight, stack_id, site_id, latency, node," \
+	" picture"
+
+/* The hidden columns of a table: "" or a list. */
+const char *compact_hidden(const char *table);
+
+/* Names in a list "a, b, c", and the place of one of them: -1: it is not there. */
+unsigned compact_n_names(const char *list);
+int compact_find_name(const char *list, const char *name);
+
+/*
+ * All columns of a table's chunks as a list, allocated, and which of them is the number of the row,
+ * -1: none. Returns 0, -EINVAL: there is no such table; or a negative errno.
+ */
+int compact_columns(sqlite3 *db, const char *schema, const char *table, char **ret_list,
+		    int *ret_id);
 
 /* Whether rows of a table of this name are in chunks. */
 bool compact_has_chunks(const char *table);

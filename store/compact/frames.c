@@ -7,21 +7,22 @@
 #include "common/cleanup.h"
 #include "common/radix-sort.h"
 #include "store/axis.h"
+#include "store/touch.h"
 
-#define LARGE_BYTES  65536u
-#define NEAR_BYTES   256u /* blocks nearer to each other are in no order */
-#define NARROW_BYTES (1u << 20)
-#define LONG_SPANS   2u /* of a chunk's allocations */
-#define OWN_FRAME    1024u /* rows of a kind that are not put with those of others */
+#define LARGE_BYTES    65536u
+#define NEAR_BYTES     256u /* blocks nearer to each other are in no order */
+#define NARROW_BYTES   (1u << 20)
+#define NARROW_TOUCHES (1u << 16)
+#define LONG_SPANS     2u /* of a chunk's allocations */
+#define OWN_FRAME      1024u /* rows of a kind that are not put with those of others */
 _Static_assert(2 * (CHUNK_ROWS / OWN_FRAME + CHUNK_ROWS / CHUNK_FRAME_ROWS) + 64 <= CHUNK_FRAMES,
 	       "each large kind has a rest, and others before it");
 
 static int64_t life_of(const struct frame_columns *columns, uint32_t row)
 {
-	int64_t freed_ns = columns->freed[row];
+	int64_t freed_ns = columns->freed ? columns->freed[row] : columns->times[row];
 
-	return picture_life_ns(columns->allocated[row],
-			       freed_ns == CHUNK_NULL ? INT64_MAX : freed_ns);
+	return picture_life_ns(columns->times[row], freed_ns == CHUNK_NULL ? INT64_MAX : freed_ns);
 }
 
 /* 0 for what is below a limit, and one more for each 4 bits, up to 7. */
@@ -39,14 +40,17 @@ static unsigned tier_of(int64_t value, uint64_t limit)
  */
 static uint64_t kind_of(const struct frame_columns *columns, uint32_t row, uint64_t span_ns)
 {
-	return ((uint64_t)columns->processes[row] << 6) +
-	       8 * tier_of(columns->sizes[row], LARGE_BYTES) +
+	uint64_t process = (uint64_t)columns->processes[row] << 6;
+
+	if (columns->pictures)
+		return process + (columns->pictures[row] == PICTURE_NOWHERE);
+	return process + 8 * tier_of(columns->sizes[row], LARGE_BYTES) +
 	       tier_of(life_of(columns, row), LONG_SPANS * span_ns);
 }
 
 static uint64_t span_of(const struct frame_columns *columns, uint32_t n)
 {
-	return 1 + (uint64_t)picture_life_ns(columns->allocated[0], columns->allocated[n - 1]);
+	return 1 + (uint64_t)picture_life_ns(columns->times[0], columns->times[n - 1]);
 }
 
 /*
@@ -57,14 +61,15 @@ static bool is_narrow(const struct frame_columns *columns, uint32_t n)
 {
 	uint64_t span_ns = span_of(columns, n), kind = kind_of(columns, 0, span_ns);
 	uint64_t low = (uint64_t)columns->addresses[0], high = low;
+	uint64_t narrow = columns->pictures ? NARROW_TOUCHES : NARROW_BYTES;
 	uint32_t i = 0;
 
-	for (; i < n && high - low < NARROW_BYTES && kind_of(columns, i, span_ns) == kind; i++) {
+	for (; i < n && high - low < narrow && kind_of(columns, i, span_ns) == kind; i++) {
 		uint64_t address = (uint64_t)columns->addresses[i];
 		low = address < low ? address : low;
 		high = address > high ? address : high;
 	}
-	return i == n && high - low < NARROW_BYTES;
+	return i == n && high - low < narrow;
 }
 
 /* Places from one to another become frames of about the same number of rows. */
@@ -128,6 +133,29 @@ static int arrange(struct chunk_frames *frames, const struct frame_columns *colu
 }
 _Static_assert(CHUNK_FRAMES <= UINT8_MAX + 1, "numbers of frames fit");
 
+static void widen(struct chunk_frame *frame, const struct frame_columns *columns, uint32_t row)
+{
+	int64_t process = columns->processes[row], size = columns->sizes ? columns->sizes[row] : 1;
+	uint64_t low = (uint64_t)columns->addresses[row];
+	uint64_t high = picture_last_byte(low, size > 0 ? (uint64_t)size : 1);
+	int64_t from_ns = picture_held_ns(columns->times[row]);
+	int64_t life_ns = life_of(columns, row);
+
+	if (columns->freed && columns->freed[row] == CHUNK_NULL) {
+		frame->n_alive++;
+	} else {
+		life_ns = life_ns > 0 ? life_ns : 1;
+		frame->to_ns = from_ns + life_ns > frame->to_ns ? from_ns + life_ns : frame->to_ns;
+		frame->max_life_ns = life_ns > frame->max_life_ns ? life_ns : frame->max_life_ns;
+	}
+	frame->process_low = process < frame->process_low ? process : frame->process_low;
+	frame->process_high = process > frame->process_high ? process : frame->process_high;
+	frame->from_ns = from_ns < frame->from_ns ? from_ns : frame->from_ns;
+	frame->low = low < frame->low ? low : frame->low;
+	frame->high = high > frame->high ? high : frame->high;
+	frame->max_size = size > frame->max_size ? size : frame->max_size;
+}
+
 static void set_extent(struct chunk_frame *frame, const struct frame_columns *columns,
 		       const uint32_t *rows)
 {
@@ -135,27 +163,8 @@ static void set_extent(struct chunk_frame *frame, const struct frame_columns *co
 	frame->process_high = frame->to_ns = INT64_MIN;
 	frame->low = UINT64_MAX;
 	for (uint32_t i = 0; i < frame->n_rows; i++) {
-		uint32_t row = rows[i];
-		int64_t process = columns->processes[row], size = columns->sizes[row];
-		uint64_t low = (uint64_t)columns->addresses[row];
-		uint64_t high = picture_last_byte(low, size > 0 ? (uint64_t)size : 1);
-		int64_t from_ns = picture_held_ns(columns->allocated[row]);
-		int64_t life_ns = life_of(columns, row);
-		if (columns->freed[row] == CHUNK_NULL) {
-			frame->n_alive++;
-		} else {
-			life_ns = life_ns > 0 ? life_ns : 1;
-			frame->to_ns =
-				from_ns + life_ns > frame->to_ns ? from_ns + life_ns : frame->to_ns;
-			frame->max_life_ns =
-				life_ns > frame->max_life_ns ? life_ns : frame->max_life_ns;
-		}
-		frame->process_low = process < frame->process_low ? process : frame->process_low;
-		frame->process_high = process > frame->process_high ? process : frame->process_high;
-		frame->from_ns = from_ns < frame->from_ns ? from_ns : frame->from_ns;
-		frame->low = low < frame->low ? low : frame->low;
-		frame->high = high > frame->high ? high : frame->high;
-		frame->max_size = size > frame->max_size ? size : frame->max_size;
+		if (!columns->pictures || columns->pictures[rows[i]] != PICTURE_NOWHERE)
+			widen(frame, columns, rows[i]);
 	}
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-/* Which blocks of a chunk make its frames (chunk-store.h). */
+/* Which blocks, or touches, of a chunk make its frames (chunk-store.h). */
 #include <stdint.h>
 
 #include "store/compact/chunk-store.h"
@@ -9,9 +9,10 @@ struct frame_columns {
 	const int64_t *ids;
 	const int64_t *processes;
 	const int64_t *addresses;
-	const int64_t *sizes;
-	const int64_t *allocated;
-	const int64_t *freed; /* CHUNK_NULL: not */
+	const int64_t *times; /* of allocations, or touches */
+	const int64_t *sizes; /* of blocks */
+	const int64_t *freed; /* likewise; CHUNK_NULL: not */
+	const int64_t *pictures; /* of touches: enum picture_direction; NULL: they are blocks */
 };
 
 struct chunk_frames {

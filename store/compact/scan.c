@@ -9,6 +9,7 @@
 #include "common/cleanup.h"
 #include "common/worker-thread.h"
 #include "store/compact/chunk-store.h"
+#include "store/compact/compact.h"
 #include "store/statement.h"
 
 _Static_assert(SCAN_NULL == CHUNK_NULL, "values are passed on");
@@ -45,7 +46,6 @@ struct place {
 
 struct scan {
 	char *schema;
-	const char *table; /* while it is opened */
 	struct chunk_store *store;
 	unsigned columns[SCAN_COLUMNS]; /* places in the table */
 	unsigned n_columns;
@@ -278,27 +278,18 @@ static int find_schema(sqlite3 *db, const char *table, char **ret_schema)
 }
 
 /* Where the columns of the query lie in the table, by the names of the table's. */
-static int find_columns(sqlite3 *db, const struct scan_query *query, struct scan *scan)
+static int find_columns(const struct scan_query *query, const char *names, struct scan *scan)
 {
-	auto_statement sqlite3_stmt *row = NULL;
 	auto_free char *list = strdup(query->columns);
 	char *rest = NULL;
-	int r = list ? statement_prepare(db,
-					 "SELECT cid FROM pragma_table_info(?1, ?3)"
-					 " WHERE name = ?2",
-					 &row)
-		     : -ENOMEM;
-	if (r < 0)
-		return r;
-	statement_text(row, 1, query->table);
-	statement_text(row, 3, scan->schema);
+
+	if (!list)
+		return -ENOMEM;
 	for (char *name = strtok_r(list, ", ", &rest); name; name = strtok_r(NULL, ", ", &rest)) {
-		sqlite3_reset(row);
-		statement_text(row, 2, name);
-		r = scan->n_columns < SCAN_COLUMNS ? statement_step(row) : 0;
-		if (r <= 0 || sqlite3_column_int64(row, 0) >= CHUNK_COLUMNS)
-			return r < 0 ? r : -EINVAL;
-		scan->columns[scan->n_columns++] = (unsigned)sqlite3_column_int(row, 0);
+		int column = compact_find_name(names, name);
+		if (scan->n_columns == SCAN_COLUMNS || column < 0)
+			return -EINVAL;
+		scan->columns[scan->n_columns++] = (unsigned)column;
 	}
 	return 0;
 }
@@ -350,28 +341,21 @@ static int list_chunks(struct scan *scan)
 }
 _Static_assert(CHUNK_SERIES == 2, "two are merged");
 
-static int open_chunks(sqlite3 *db, struct scan *scan)
+static int open_chunks(sqlite3 *db, const struct scan_query *query, struct scan *scan)
 {
-	auto_statement sqlite3_stmt *row = NULL;
-	int r = statement_prepare(
-		db,
-		"SELECT max(cid) + 1, max(iif(pk, cid, -1)),"
-		" max(iif(name = 'run_id', cid, -1)) FROM pragma_table_info(?, ?)",
-		&row);
+	auto_free char *names = NULL;
+	int r = compact_columns(db, scan->schema, query->table, &names, &scan->id_column);
 
 	if (r < 0)
 		return r;
-	statement_text(row, 1, scan->table);
-	statement_text(row, 2, scan->schema);
-	r = statement_step(row);
+	unsigned n_columns = compact_n_names(names);
+	scan->run_column = compact_find_name(names, "run_id");
+	if (scan->run_column < 0 || n_columns > CHUNK_COLUMNS)
+		return -EINVAL;
+	const struct chunk_table table = { scan->schema, query->table, n_columns, scan->id_column };
+	r = find_columns(query, names, scan);
 	if (r < 0)
 		return r;
-	unsigned n_columns = (unsigned)sqlite3_column_int(row, 0);
-	scan->id_column = sqlite3_column_int(row, 1);
-	scan->run_column = sqlite3_column_int(row, 2);
-	if (scan->run_column < 0 || n_columns == 0 || n_columns > CHUNK_COLUMNS)
-		return -EINVAL;
-	const struct chunk_table table = { scan->schema, scan->table, n_columns, scan->id_column };
 	scan->store = chunk_store_open(db, &table, 0);
 	return scan->store ? list_chunks(scan) : -ENOMEM;
 }
@@ -385,12 +369,9 @@ int scan_open(sqlite3 *db, const struct scan_query *query, struct scan **ret_sca
 	pthread_mutex_init(&scan->lock, NULL);
 	pthread_cond_init(&scan->changed, NULL);
 	scan->run_id = query->run_id;
-	scan->table = query->table;
 	int r = find_schema(db, query->table, &scan->schema);
 	if (r == 0)
-		r = find_columns(db, query, scan);
-	if (r == 0)
-		r = open_chunks(db, scan);
+		r = open_chunks(db, query, scan);
 	if (r < 0)
 		return r;
 	*ret_scan = steal_ptr(&scan);

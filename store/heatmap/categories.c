@@ -207,8 +207,7 @@ static int add_category(struct picture_job *job, sqlite3_stmt *row)
 static void set_directions(struct picture_job *job)
 {
 	static const char *const names[] = {
-		"read",
-		"write", [PICTURE_TOUCH_UNKNOWN] = "unknown", [PICTURE_TOUCH_FAULT] = "page fault"
+		"read", "write", [PICTURE_UNKNOWN] = "unknown", [PICTURE_FAULT] = "page fault"
 	};
 	const unsigned n = sizeof(names) / sizeof(names[0]);
 
@@ -218,7 +217,7 @@ static void set_directions(struct picture_job *job)
 		put_name(&job->picture->categories[i], "%s", names[i]);
 	}
 	job->palette.n = n;
-	job->palette.others = PICTURE_TOUCH_UNKNOWN;
+	job->palette.others = PICTURE_UNKNOWN;
 }
 
 int picture_palette_read(struct picture_job *job)

@@ -257,8 +257,7 @@ int picture_levels_add(struct picture_levels *levels, const struct picture_row_t
 	int level = known ? (int)known - 1 : read_level(levels, touch->data_src);
 	if (level < 0 || touch->role != 0 || levels->interval_ns <= 0)
 		return level;
-	int64_t slot =
-		touch->sample->time_ns > 0 ? touch->sample->time_ns / levels->interval_ns : 0;
+	int64_t slot = touch->sample.time_ns > 0 ? touch->sample.time_ns / levels->interval_ns : 0;
 	if (slot >= TIMELINE_MAX)
 		slot = TIMELINE_MAX - 1;
 	levels->counts[(size_t)slot * PICTURE_MAX_LEVELS + (size_t)level]++;

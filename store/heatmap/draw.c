@@ -82,7 +82,7 @@ static void keep(struct picture_job *job, const struct picture_block *block)
 	picture->blocks[picture->n_drawn_blocks++] = *block;
 }
 
-/* What is done with the blocks of a piece. */
+/* What is done with the blocks of a part. */
 struct use {
 	unsigned weight; /* 0: they are in the grid already */
 	bool is_drawn; /* some may be large enough */
@@ -128,7 +128,7 @@ static uint64_t end_of(const struct picture_process *process, int64_t allocated_
 	return end > begin ? end : UINT64_MAX;
 }
 
-static void use_piece(struct picture_job *job, const struct use *use)
+static void use_part(struct picture_job *job, const struct use *use)
 {
 	const struct picture_columns *columns = &job->store->columns;
 	struct picture_placer placer = picture_placer_of(job->process);
@@ -168,18 +168,18 @@ static double share_of(const struct picture_part *part, const struct picture_req
 						  : 0;
 }
 
-static int use_part(struct picture_job *job, const struct picture_part *part, struct use *use)
+static int read_part(struct picture_job *job, const struct picture_part *part, struct use *use)
 {
 	struct picture_look look = {
 		.stride = use->is_drawn || job->block_stride == 0 ? 1 : job->block_stride,
 		.wanted = use->is_drawn ? BLOCK_PLACES | BLOCK_NAMES : BLOCK_PLACES,
 		.within = &job->slice,
 	};
-	int r;
+	int r = picture_store_read(job->store, job->process, part, &look);
 
 	use->weight = job->block_stride == 0 ? 0 : picture_weight(part, look.stride);
-	while ((r = picture_store_next(job->store, job->process, part, &look)) > 0)
-		use_piece(job, use);
+	if (r > 0)
+		use_part(job, use);
 	return r;
 }
 
@@ -189,16 +189,16 @@ int picture_blocks_draw(struct picture_job *job)
 	struct use use = { .least = least_of(&job->picture->request) };
 	int r = 0;
 
-	while (r == 0 &&
+	while (r >= 0 &&
 	       (part = picture_part_next(job->process, part, PICTURE_KIND_BLOCKS, &job->slice))) {
 		use.is_drawn = (double)part->max_size >= use.least.size &&
 			       (double)part->max_life_ns >= use.least.life_ns;
 		if (job->block_stride == 0)
 			job->picture->n_blocks += (uint64_t)(part->n * share_of(part, &job->slice));
 		if (job->block_stride > 0 || use.is_drawn)
-			r = use_part(job, part, &use);
+			r = read_part(job, part, &use);
 	}
-	return r;
+	return r < 0 ? r : 0;
 }
 
 /* ---- Touches ---- */
@@ -214,13 +214,12 @@ static const enum picture_touch_column columns_by[PICTURE_BY_COUNT] = {
 #define TOUCH_PLACES                                                                               \
 	(BIT(PICTURE_TOUCH_TIME) | BIT(PICTURE_TOUCH_ADDRESS) | BIT(PICTURE_TOUCH_DIRECTION))
 
-/* Put what was fetched into cells. Returns how many touches lay in the slice. */
-static uint64_t count_piece(struct picture_job *job)
+/* Put what was read into cells. Returns how many touches lay in the slice. */
+static uint64_t count_part(struct picture_job *job)
 {
 	const struct picture_columns *columns = &job->store->columns;
 	const int64_t *colours = columns->values[columns_by[job->palette.by]];
 	const int64_t *sources = columns->values[PICTURE_TOUCH_SOURCE];
-	const int64_t *directions = columns->values[PICTURE_TOUCH_DIRECTION];
 	struct picture_canvas *canvas = &job->canvas;
 	struct picture_placer placer = picture_placer_of(job->process);
 	int64_t last_colour = colours[0], source_id = job->slice.source_id;
@@ -233,7 +232,6 @@ static uint64_t count_piece(struct picture_job *job)
 					       (uint64_t)columns->values[PICTURE_TOUCH_ADDRESS][i]);
 		if (time < canvas->times.from || time >= canvas->times.to ||
 		    y < canvas->places.from || y >= canvas->places.to ||
-		    directions[i] == PICTURE_TOUCH_NO_COUNT ||
 		    (source_id && sources[i] != source_id))
 			continue;
 		if (colours[i] != last_colour) {
@@ -249,24 +247,28 @@ static uint64_t count_piece(struct picture_job *job)
 
 int picture_touches_count(struct picture_job *job)
 {
-	unsigned wanted = TOUCH_PLACES | BIT(columns_by[job->palette.by]) |
-			  (job->slice.source_id ? BIT(PICTURE_TOUCH_SOURCE) : 0);
+	const struct picture_look look = {
+		.stride = job->touch_stride,
+		.wanted = TOUCH_PLACES | BIT(columns_by[job->palette.by]) |
+			  (job->slice.source_id ? BIT(PICTURE_TOUCH_SOURCE) : 0),
+		.within = &job->slice,
+	};
 	const struct picture_part *part = NULL;
 	int r = 0;
 
-	while (r == 0 &&
+	while (r >= 0 &&
 	       (part = picture_part_next(job->process, part, PICTURE_KIND_TOUCHES, &job->slice))) {
-		struct picture_look look = { .stride = job->touch_stride, .wanted = wanted };
-		while ((r = picture_store_next(job->store, job->process, part, &look)) > 0)
+		r = picture_store_read(job->store, job->process, part, &look);
+		if (r > 0)
 			job->picture->n_touches +=
-				count_piece(job) * picture_weight(part, job->touch_stride);
+				count_part(job) * picture_weight(part, job->touch_stride);
 	}
-	return r;
+	return r < 0 ? r : 0;
 }
 
 /* ---- One by one ---- */
 
-static void list_piece(struct picture_job *job)
+static void list_part(struct picture_job *job)
 {
 	const struct picture_columns *columns = &job->store->columns;
 	const struct picture_request *request = &job->slice;
@@ -281,7 +283,6 @@ static void list_piece(struct picture_job *job)
 		int64_t time_ns = values[PICTURE_TOUCH_TIME];
 		if (time_ns < request->from_ns || time_ns >= request->to_ns || y < request->low ||
 		    y >= request->high ||
-		    values[PICTURE_TOUCH_DIRECTION] == PICTURE_TOUCH_NO_COUNT ||
 		    (request->source_id && values[PICTURE_TOUCH_SOURCE] != request->source_id))
 			continue;
 		picture->points[picture->n_points++] = (struct picture_point){
@@ -292,7 +293,7 @@ static void list_piece(struct picture_job *job)
 			.site = values[PICTURE_TOUCH_SITE],
 			.category = (uint8_t)picture_palette_find(
 				&job->palette, values[columns_by[job->palette.by]]),
-			.is_write = values[PICTURE_TOUCH_DIRECTION] >= PICTURE_TOUCH_UNKNOWN
+			.is_write = values[PICTURE_TOUCH_DIRECTION] >= PICTURE_UNKNOWN
 					    ? -1
 					    : (int8_t)values[PICTURE_TOUCH_DIRECTION],
 		};
@@ -301,15 +302,17 @@ static void list_piece(struct picture_job *job)
 
 int picture_touches_list(struct picture_job *job)
 {
+	const struct picture_look look = { .stride = 1,
+					   .wanted = BIT(PICTURE_TOUCH_COLUMNS) - 1,
+					   .within = &job->slice };
 	const struct picture_part *part = NULL;
 	int r = 0;
 
-	while (r == 0 && job->picture->n_points < job->picture->n_touches &&
+	while (r >= 0 && job->picture->n_points < job->picture->n_touches &&
 	       (part = picture_part_next(job->process, part, PICTURE_KIND_TOUCHES, &job->slice))) {
-		struct picture_look look = { .stride = 1,
-					     .wanted = BIT(PICTURE_TOUCH_COLUMNS) - 1 };
-		while ((r = picture_store_next(job->store, job->process, part, &look)) > 0)
-			list_piece(job);
+		r = picture_store_read(job->store, job->process, part, &look);
+		if (r > 0)
+			list_part(job);
 	}
-	return r;
+	return r < 0 ? r : 0;
 }

@@ -71,7 +71,7 @@ void picture_blocks_settle(struct picture_job *job);
 struct db;
 
 /*
- * Write the grids of a run's processes that are large enough for one, from their parts. Returns 0
+ * Write the grids of a run's processes that are large enough for one, from the frames. Returns 0
  * or a negative errno.
  */
 int picture_grid_write(struct db *db, int64_t run_id);

@@ -100,7 +100,7 @@ static bool is_grid_fine(const struct picture_job *job)
 	       grid_bytes * request->height <= 1.5 * (double)(request->high - request->low);
 }
 
-/* The least stride that can be paid; 0: the grid. Frames of blocks are read as a whole. */
+/* The least stride that can be paid; 0: the grid. Frames are read as a whole. */
 static unsigned choose_stride(const struct picture_job *job, enum picture_kind kind)
 {
 	static const unsigned strides[] = { 1, 4, 16 };
@@ -108,7 +108,7 @@ static unsigned choose_stride(const struct picture_job *job, enum picture_kind k
 		kind == PICTURE_KIND_BLOCKS ? PICTURE_MOST_BLOCKS : PICTURE_MOST_TOUCHES;
 
 	for (unsigned i = 0; i < 3; i++) {
-		bool is_dear = kind == PICTURE_KIND_BLOCKS && cost_of(job, kind, 1) > 4 * most;
+		bool is_dear = cost_of(job, kind, 1) > 4 * most;
 		if (i > 0 && job->process->has_grid && (is_dear || is_grid_fine(job)))
 			break;
 		if (cost_of(job, kind, strides[i]) <= most)

@@ -10,7 +10,9 @@
 #include "store/columns/column.h"
 #include "store/compact/chunk-store.h"
 #include "store/compact/scan.h"
+#include "store/axis.h"
 #include "store/heatmap/address-axis.h"
+#include "store/heatmap/categories.h"
 #include "store/statement.h"
 
 #define MAX_HEIGHT (UINT64_C(1) << 62) /* bytes of an axis */
@@ -18,7 +20,9 @@
 /* What was read of it when it was first asked for. */
 static void leave_process(struct picture_process *process)
 {
-	process->blocks = scan_close(process->blocks);
+	for (unsigned kind = 0; kind < PICTURE_KINDS; kind++)
+		process->scans[kind] = scan_close(process->scans[kind]);
+	key_map_finish(&process->levels);
 	free(process->parts);
 	process->parts = NULL;
 	free(process->bands);
@@ -32,11 +36,9 @@ struct picture_store *picture_store_close(struct picture_store *store)
 	for (size_t i = 0; i < store->n_processes; i++)
 		leave_process(&store->processes[i]);
 	free(store->processes);
-	free(store->parts);
 	picture_store_close(store->second);
-	sqlite3_finalize(store->fetch);
 	chunk_decoder_close(store->decoder);
-	picture_columns_finish(&store->columns);
+	free(store->columns.values[0]);
 	free(store);
 	return NULL;
 }
@@ -70,71 +72,20 @@ static int add_process(struct picture_store *store, sqlite3_stmt *row)
 	return r < 0 || is_sound(&store->processes[store->n_processes - 1]) ? r : -EPROTO;
 }
 
-/* Parts come in the order of the processes, which get theirs when all are there. */
-static int add_part(struct picture_store *store, sqlite3_stmt *row)
-{
-	int r = grow_array(&store->parts, store->n_parts, &store->n_parts_allocated,
-			   sizeof(*store->parts));
-
-	if (r == 0)
-		store->parts[store->n_parts++] = (struct picture_part){
-			.id = sqlite3_column_int64(row, 0),
-			.kind = PICTURE_KIND_TOUCHES,
-			.n = (uint32_t)sqlite3_column_int64(row, 1),
-			.from = picture_time(sqlite3_column_int64(row, 2)),
-			.to = picture_time(sqlite3_column_int64(row, 3)) + 1,
-			.low = (uint64_t)sqlite3_column_int64(row, 4),
-			.high = (uint64_t)sqlite3_column_int64(row, 5) + 1,
-		};
-	if (r < 0)
-		return r;
-	for (; store->filled < store->n_processes; store->filled++) {
-		struct picture_process *process = &store->processes[store->filled];
-		if (process->run_id == sqlite3_column_int64(row, 6) &&
-		    process->process_id == sqlite3_column_int64(row, 7)) {
-			process->n_stored++;
-			break;
-		}
-	}
-	return r;
-}
-
-/* Run through a query's rows. Returns 0, -ENOMEM, -EPROTO or what the visitor returned. */
-static int for_rows(struct picture_store *store, const char *sql,
-		    int (*visit)(struct picture_store *, sqlite3_stmt *))
-{
-	auto_statement sqlite3_stmt *row = NULL;
-	int r = statement_prepare(store->db, sql, &row);
-
-	while (r >= 0 && (r = statement_step(row)) > 0) {
-		r = visit(store, row);
-		if (r < 0)
-			return r;
-	}
-	return picture_error(r);
-}
-
 static int read_heads(struct picture_store *store)
 {
-	size_t first = 0;
-	int r = for_rows(
-		store,
+	auto_statement sqlite3_stmt *row = NULL;
+	int r = statement_prepare(
+		store->db,
 		"SELECT run_id, process_id, from_ns, to_ns, end_ns, height, n_blocks,"
 		" n_touches, EXISTS (SELECT 1 FROM picture_tile WHERE run_id = picture.run_id"
 		" AND process_id = picture.process_id) FROM picture"
 		" ORDER BY run_id, process_id",
-		add_process);
+		&row);
 
-	if (r == 0)
-		r = for_rows(store,
-			     "SELECT id, n, from_ns, to_ns, low, high, run_id, process_id"
-			     " FROM picture_part ORDER BY run_id, process_id, id",
-			     add_part);
-	for (size_t i = 0; i < store->n_processes; i++) {
-		store->processes[i].stored = store->parts ? store->parts + first : NULL;
-		first += store->processes[i].n_stored;
-	}
-	return r < 0 || first == store->n_parts ? r : -EPROTO;
+	while (r >= 0 && (r = statement_step(row)) > 0)
+		r = add_process(store, row);
+	return picture_error(r);
 }
 
 /* A store that can read parts, and has none. */
@@ -146,13 +97,13 @@ static int open_store(sqlite3 *db, sqlite3 *rows, struct picture_store **ret_sto
 		return -ENOMEM;
 	store->db = db;
 	store->rows = rows;
-	int r = picture_columns_init(&store->columns);
 	store->decoder = chunk_decoder_open();
-	if (r < 0 || !store->decoder)
+	store->columns.values[0] =
+		malloc(PICTURE_COLUMNS * CHUNK_FRAME_ROWS * sizeof(*store->columns.values[0]));
+	if (!store->decoder || !store->columns.values[0])
 		return -ENOMEM;
-	r = statement_prepare(db, "SELECT data FROM picture_data WHERE id = ?", &store->fetch);
-	if (r < 0)
-		return picture_error(r);
+	for (unsigned c = 1; c < PICTURE_COLUMNS; c++)
+		store->columns.values[c] = store->columns.values[0] + (size_t)c * CHUNK_FRAME_ROWS;
 	*ret_store = steal_ptr(&store);
 	return 0;
 }
@@ -178,51 +129,39 @@ int picture_store_open(sqlite3 *db, sqlite3 *rows, struct picture_store **ret_st
 	return 0;
 }
 
-static int fetch(struct picture_store *store, const struct picture_part *part, unsigned piece,
-		 unsigned wanted)
-{
-	statement_integer(store->fetch, 1,
-			  (int64_t)((uint64_t)part->id * PICTURE_ROWS_OF_PART + piece));
-	int r = statement_step(store->fetch);
+/* ---- Frames ---- */
 
-	if (r > 0) {
-		const struct picture_bytes bytes = {
-			.data = sqlite3_column_blob(store->fetch, 0),
-			.n = (size_t)sqlite3_column_bytes(store->fetch, 0),
-		};
-		store->columns.wanted = wanted;
-		r = picture_unpack(store->decoder, &bytes, &store->columns);
-		r = r < 0 ? r : 1;
-	}
-	sqlite3_reset(store->fetch);
-	return picture_error(r);
-}
-
-/* ---- Frames of blocks ---- */
-
-/* The columns of a block's part, and the process. */
-#define BLOCK_QUERY   "allocated_ns, address, size, freed_ns, id, stack_id, process_id"
-#define BLOCK_PROCESS PICTURE_BLOCK_COLUMNS
-_Static_assert(BLOCK_PROCESS < PICTURE_COLUMNS, "there is room for it");
-_Static_assert(CHUNK_FRAME_ROWS <= PICTURE_PART_ITEMS, "and for a frame");
+/* What is read of each, by the columns of lookup.h, and the process behind them. */
+static const struct {
+	const char *table;
+	const char *query;
+	unsigned process;
+} kinds[PICTURE_KINDS] = {
+	[PICTURE_KIND_TOUCHES] = { "touch",
+				   "time_ns, address, picture, source_id, thread_id, data_src,"
+				   " latency, site_id, sample_id, process_id",
+				   PICTURE_TOUCH_COLUMNS },
+	[PICTURE_KIND_BLOCKS] = { "allocation",
+				  "allocated_ns, address, size, freed_ns, id, stack_id, process_id",
+				  PICTURE_BLOCK_COLUMNS },
+};
+#define TIME	0
+#define ADDRESS 1
+_Static_assert(TIME == (int)PICTURE_TOUCH_TIME && TIME == (int)PICTURE_BLOCK_ALLOCATED &&
+		       ADDRESS == (int)PICTURE_TOUCH_ADDRESS &&
+		       ADDRESS == (int)PICTURE_BLOCK_ADDRESS,
+	       "they begin alike");
 #define BIT(column) (1u << (column))
-
-static unsigned n_pieces(const struct picture_part *part, const struct picture_look *look)
-{
-	bool is_small = part->n <= PICTURE_SMALL_PART;
-
-	return is_small ? 1 : look->stride == 1 ? PICTURE_PIECES : look->stride == 4 ? 2 : 1;
-}
 
 static bool has(const struct picture_columns *columns, unsigned column)
 {
 	return columns->wanted >> column & 1;
 }
 
-/* Which blocks of a frame are wanted. A small part is one piece. */
+/* Which rows of a frame are wanted. */
 struct choice {
 	int64_t process_id;
-	unsigned n_pieces; /* of pieces below it */
+	unsigned stride; /* one in so many */
 	uint64_t low; /* addresses that they may begin at, and below high */
 	uint64_t high;
 };
@@ -230,7 +169,8 @@ struct choice {
 static struct choice choose(const struct picture_process *process, const struct picture_part *part,
 			    const struct picture_look *look)
 {
-	struct choice choice = { process->process_id, n_pieces(part, look), 0, UINT64_MAX };
+	struct choice choice = { process->process_id, picture_weight(part, look->stride), 0,
+				 UINT64_MAX };
 	uint64_t low, last;
 
 	if (look->within &&
@@ -242,78 +182,139 @@ static struct choice choose(const struct picture_process *process, const struct 
 	return choice;
 }
 
-/* Of addresses, and processes if they are there, those that are wanted move to the front. */
-static uint32_t choose_rows(const struct picture_columns *columns, const struct choice *choice,
-			    uint32_t *rows)
+/*
+ * Whether one in a stride of 1, 4 or 16 takes a row: by chance (its bits, mixed), so that no
+ * pattern of a program's accesses meets a pattern of ours.
+ */
+static bool is_drawn(uint32_t row, unsigned stride)
 {
-	int64_t *addresses = columns->values[PICTURE_BLOCK_ADDRESS];
+	uint64_t bits = (row + 1) * UINT64_C(0x9e3779b97f4a7c15);
+
+	bits = (bits ^ bits >> 32) * UINT64_C(0xd6e8feb86659fd93);
+	return (bits ^ bits >> 32) % stride == 0;
+}
+
+/* Of what tells which rows are wanted, theirs move to the front. */
+static uint32_t choose_rows(const struct picture_columns *columns, enum picture_kind kind,
+			    const struct choice *choice, uint32_t *rows)
+{
+	int64_t *addresses = columns->values[ADDRESS];
+	int64_t *directions =
+		kind == PICTURE_KIND_TOUCHES ? columns->values[PICTURE_TOUCH_DIRECTION] : NULL;
 	const int64_t *processes =
-		has(columns, BLOCK_PROCESS) ? columns->values[BLOCK_PROCESS] : NULL;
-	bool is_whole = choice->n_pieces == PICTURE_PIECES || columns->n <= PICTURE_SMALL_PART;
+		has(columns, kinds[kind].process) ? columns->values[kinds[kind].process] : NULL;
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < columns->n; i++) {
 		uint64_t address = (uint64_t)addresses[i];
 		if (address < choice->low || address >= choice->high ||
+		    (directions && directions[i] == PICTURE_NOWHERE) ||
 		    (processes && processes[i] != choice->process_id) ||
-		    (!is_whole && picture_piece_of(i, columns->n) >= choice->n_pieces))
+		    (choice->stride > 1 && !is_drawn(i, choice->stride)))
 			continue;
 		addresses[n] = addresses[i];
+		if (directions)
+			directions[n] = directions[i];
 		rows[n++] = i;
 	}
 	return n;
 }
 
-/* Values of rows become those of a part. */
+/* NULL becomes another value. */
+static void settle_null(struct picture_columns *columns, unsigned column, int64_t value)
+{
+	int64_t *values = columns->values[column];
+
+	for (uint32_t i = 0; has(columns, column) && i < columns->n; i++)
+		values[i] = values[i] == CHUNK_NULL ? value : values[i];
+}
+
 static void settle_blocks(struct picture_columns *columns)
 {
-	int64_t *allocated = columns->values[PICTURE_BLOCK_ALLOCATED];
+	const int64_t *allocated = columns->values[PICTURE_BLOCK_ALLOCATED];
 	int64_t *sizes = columns->values[PICTURE_BLOCK_SIZE];
 	int64_t *lives = columns->values[PICTURE_BLOCK_LIFE];
-	int64_t *sites = columns->values[PICTURE_BLOCK_SITE];
 
 	for (uint32_t i = 0; has(columns, PICTURE_BLOCK_SIZE) && i < columns->n; i++)
 		sizes[i] = sizes[i] > 0 ? sizes[i] : 1;
 	for (uint32_t i = 0; has(columns, PICTURE_BLOCK_LIFE) && i < columns->n; i++)
 		lives[i] = lives[i] == CHUNK_NULL ? CHUNK_NULL
 						  : picture_life_ns(allocated[i], lives[i]);
-	for (uint32_t i = 0; has(columns, PICTURE_BLOCK_ALLOCATED) && i < columns->n; i++)
-		allocated[i] = picture_held_ns(allocated[i]);
-	for (uint32_t i = 0; has(columns, PICTURE_BLOCK_SITE) && i < columns->n; i++)
-		sites[i] = sites[i] == CHUNK_NULL ? 0 : sites[i];
+	settle_null(columns, PICTURE_BLOCK_SITE, 0);
 }
 
-/* First addresses; of what is not wanted nothing else is put together. */
-static int fetch_frame(struct picture_store *store, const struct picture_process *process,
+static void settle_touches(const struct picture_process *process, struct picture_columns *columns)
+{
+	int64_t *levels = columns->values[PICTURE_TOUCH_LEVEL];
+	int64_t *latencies = columns->values[PICTURE_TOUCH_LATENCY];
+	int64_t last = CHUNK_NULL, level = PICTURE_NO_LEVEL;
+
+	for (uint32_t i = 0; has(columns, PICTURE_TOUCH_LEVEL) && i < columns->n; i++) {
+		if (levels[i] != last) {
+			last = levels[i];
+			level = last == CHUNK_NULL ? PICTURE_NO_LEVEL
+						   : (int64_t)key_map_get(&process->levels,
+									  (uint64_t)last, 0) -
+							     1;
+		}
+		levels[i] = level;
+	}
+	for (uint32_t i = 0; has(columns, PICTURE_TOUCH_LATENCY) && i < columns->n; i++)
+		latencies[i] = picture_latency(latencies[i]);
+	settle_null(columns, PICTURE_TOUCH_THREAD, 0);
+	settle_null(columns, PICTURE_TOUCH_SITE, 0);
+}
+
+/* Values of rows become those of a part. */
+static void settle(const struct picture_process *process, enum picture_kind kind,
+		   struct picture_columns *columns)
+{
+	int64_t *times = columns->values[TIME];
+
+	if (kind == PICTURE_KIND_BLOCKS)
+		settle_blocks(columns);
+	else
+		settle_touches(process, columns);
+	for (uint32_t i = 0; has(columns, TIME) && i < columns->n; i++)
+		times[i] = picture_held_ns(times[i]);
+}
+
+/* First what tells which rows are wanted: of the others nothing else is put together. */
+int picture_store_read(struct picture_store *store, const struct picture_process *process,
 		       const struct picture_part *part, const struct picture_look *look)
 {
 	const struct chunk_frame *held = &part->chunk->frames[part->frame];
+	bool is_touches = part->kind == PICTURE_KIND_TOUCHES;
+	unsigned first = BIT(ADDRESS) | (is_touches ? BIT(PICTURE_TOUCH_DIRECTION) : 0);
 	struct scan_frame frame = { .head = part->chunk, .number = part->frame };
 	struct choice choice = choose(process, part, look);
+	struct scan *scan = process->scans[part->kind];
 	struct picture_columns *columns = &store->columns;
 	uint32_t rows[CHUNK_FRAME_ROWS];
 
 	columns->n = held->n_rows;
-	columns->wanted = BIT(PICTURE_BLOCK_ADDRESS);
+	columns->wanted = first;
 	if (held->process_low != held->process_high)
-		columns->wanted |= BIT(BLOCK_PROCESS);
+		columns->wanted |= BIT(kinds[part->kind].process);
 	frame.wanted = columns->wanted;
-	int r = scan_read_frame(process->blocks, store->decoder, &frame, columns->values);
-	uint32_t n = r == 0 ? choose_rows(columns, &choice, rows) : 0;
+	int r = scan_read_frame(scan, store->decoder, &frame, columns->values);
+	uint32_t n = r == 0 ? choose_rows(columns, part->kind, &choice, rows) : 0;
 	if (r < 0 || n == 0)
 		return picture_error(r);
 	columns->wanted = look->wanted;
-	if (look->wanted & BIT(PICTURE_BLOCK_LIFE))
+	if (!is_touches && look->wanted & BIT(PICTURE_BLOCK_LIFE))
 		columns->wanted |= BIT(PICTURE_BLOCK_ALLOCATED);
-	frame.wanted = columns->wanted & ~BIT(PICTURE_BLOCK_ADDRESS);
+	frame.wanted = columns->wanted & ~first;
 	frame.rows = n < columns->n ? rows : NULL;
 	frame.n_rows = columns->n = n;
-	r = scan_read_frame(process->blocks, store->decoder, &frame, columns->values);
+	r = scan_read_frame(scan, store->decoder, &frame, columns->values);
 	if (r < 0)
 		return picture_error(r);
-	settle_blocks(columns);
+	settle(process, part->kind, columns);
 	return 1;
 }
+
+/* ---- Parts ---- */
 
 /* Addresses become places on the axis. False: some lie on no band. */
 static bool place_part(const struct picture_process *process, struct picture_part *part)
@@ -346,7 +347,7 @@ static bool clip_part(const struct picture_process *process, struct picture_part
 	return is_on_axis;
 }
 
-/* Returns 1, 0: it has none of the process's blocks, or -EPROTO: they lie on no band. */
+/* Returns 1, 0: it has nothing of the process, or -EPROTO: that lies on no band. */
 static int frame_to_part(const struct picture_process *process, const struct chunk_head *chunk,
 			 uint32_t number, struct picture_part *ret_part)
 {
@@ -364,7 +365,7 @@ static int frame_to_part(const struct picture_process *process, const struct chu
 	*ret_part = (struct picture_part){
 		.chunk = chunk,
 		.frame = number,
-		.kind = PICTURE_KIND_BLOCKS,
+		.kind = ret_part->kind,
 		.n = frame->n_rows,
 		.from = picture_time(from_ns),
 		.to = picture_time(to_ns) + 1,
@@ -378,57 +379,66 @@ static int frame_to_part(const struct picture_process *process, const struct chu
 	return place_part(process, ret_part) ? 1 : -EPROTO;
 }
 
-/* Extents of touches become places on the axis. -EPROTO: some are on no band. */
-static int add_touches(struct picture_process *process)
+static int add_frames(struct picture_process *process, enum picture_kind kind)
 {
-	for (size_t i = 0; i < process->n_stored; i++) {
-		struct picture_part *part = &process->parts[process->n_parts++];
-		*part = process->stored[i];
-		if (!place_part(process, part))
-			return -EPROTO;
-	}
-	return 0;
-}
-
-static int add_frames(struct picture_process *process)
-{
+	const struct scan *scan = process->scans[kind];
 	int r = 0;
 
-	for (size_t i = 0; i < scan_n_chunks(process->blocks); i++) {
-		const struct chunk_head *chunk = scan_chunk(process->blocks, i);
+	for (size_t i = 0; i < scan_n_chunks(scan); i++) {
+		const struct chunk_head *chunk = scan_chunk(scan, i);
 		for (uint32_t k = 0; k < chunk->n_frames && r >= 0; k++) {
-			r = frame_to_part(process, chunk, k, &process->parts[process->n_parts]);
+			struct picture_part *part = &process->parts[process->n_parts];
+			part->kind = kind;
+			r = frame_to_part(process, chunk, k, part);
 			process->n_parts += r > 0;
 		}
 	}
 	return r < 0 ? r : 0;
 }
 
-static int read_parts(struct picture_store *store, struct picture_process *process)
+/* Numbers of levels are those of all processes of a run; of those without one it is -1. */
+static int read_levels(struct picture_store *store, struct picture_process *process)
 {
-	const struct scan_query query = { "allocation", BLOCK_QUERY, process->run_id };
-	size_t n = process->n_stored;
-	int r = scan_open(store->rows, &query, &process->blocks);
+	auto_statement sqlite3_stmt *row = NULL, *number = NULL;
+	int r = statement_prepare(store->rows,
+				  "SELECT data_src, coalesce(level, '') FROM data_source", &row);
 
-	if (r < 0)
-		return picture_error(r);
-	for (size_t i = 0; i < scan_n_chunks(process->blocks); i++)
-		n += scan_chunk(process->blocks, i)->n_frames;
-	process->n_parts = 0;
-	process->parts = calloc(n + 1, sizeof(*process->parts));
-	r = process->parts ? add_touches(process) : -ENOMEM;
-	return r < 0 ? r : add_frames(process);
+	if (r == 0)
+		r = statement_prepare(store->db,
+				      "SELECT coalesce(max(item_id), -1) FROM picture_category"
+				      " WHERE run_id = ?1 AND colour = 'level' AND name = ?2",
+				      &number);
+	while (r >= 0 && (r = statement_step(row)) > 0) {
+		sqlite3_reset(number);
+		statement_integer(number, 1, process->run_id);
+		statement_text(number, 2, statement_string(row, 1));
+		r = statement_step(number);
+		if (r > 0)
+			r = key_map_put(&process->levels, (uint64_t)sqlite3_column_int64(row, 0), 0,
+					(uint64_t)sqlite3_column_int64(number, 0) + 1);
+	}
+	return picture_error(r);
 }
 
-int picture_store_next(struct picture_store *store, const struct picture_process *process,
-		       const struct picture_part *part, struct picture_look *look)
+static int read_parts(struct picture_store *store, struct picture_process *process)
 {
-	int r = 0;
+	size_t n = 1;
+	int r = read_levels(store, process);
 
-	if (part->chunk)
-		return look->n++ ? 0 : fetch_frame(store, process, part, look);
-	while (r == 0 && look->n < n_pieces(part, look))
-		r = fetch(store, part, look->n++, look->wanted);
+	for (unsigned kind = 0; kind < PICTURE_KINDS && r == 0; kind++) {
+		const struct scan_query query = { kinds[kind].table, kinds[kind].query,
+						  process->run_id };
+		struct scan **scan = &process->scans[kind];
+		r = picture_error(scan_open(store->rows, &query, scan));
+		for (size_t i = 0; r == 0 && i < scan_n_chunks(*scan); i++)
+			n += scan_chunk(*scan, i)->n_frames;
+	}
+	process->n_parts = 0;
+	process->parts = r == 0 ? calloc(n, sizeof(*process->parts)) : NULL;
+	if (!process->parts)
+		return r < 0 ? r : -ENOMEM;
+	for (unsigned kind = 0; kind < PICTURE_KINDS && r == 0; kind++)
+		r = add_frames(process, (enum picture_kind)kind);
 	return r;
 }
 

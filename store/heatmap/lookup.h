@@ -2,17 +2,50 @@
 /* What pictures of one database are made from; shared by the files of the engine (picture.h). */
 #include <errno.h>
 
+#include "common/hash-map.h"
 #include "store/heatmap/heatmap.h"
-#include "store/heatmap/parts.h"
+#include "store/touch.h"
 
 struct chunk_decoder;
 struct chunk_head;
 struct scan;
 
-/* Touches as picture_part tells of them, or a frame of blocks, on the axes of a picture. */
+enum picture_kind { PICTURE_KIND_TOUCHES, PICTURE_KIND_BLOCKS, PICTURE_KINDS };
+
+/* Columns of a frame as they are read for pictures. */
+enum picture_touch_column {
+	PICTURE_TOUCH_TIME, /* ns */
+	PICTURE_TOUCH_ADDRESS,
+	PICTURE_TOUCH_DIRECTION, /* enum picture_direction */
+	PICTURE_TOUCH_SOURCE, /* source.id */
+	PICTURE_TOUCH_THREAD, /* thread.id; 0: not known */
+	PICTURE_TOUCH_LEVEL, /* picture_category.item_id */
+	PICTURE_TOUCH_LATENCY, /* number of its category */
+	PICTURE_TOUCH_SITE, /* stack.id of the heap block that was touched; 0: none */
+	PICTURE_TOUCH_SAMPLE, /* sample.id */
+	PICTURE_TOUCH_COLUMNS,
+};
+enum picture_block_column {
+	PICTURE_BLOCK_ALLOCATED,
+	PICTURE_BLOCK_ADDRESS,
+	PICTURE_BLOCK_SIZE, /* at least 1 */
+	PICTURE_BLOCK_LIFE, /* ns; CHUNK_NULL: not freed */
+	PICTURE_BLOCK_ID, /* allocation.id */
+	PICTURE_BLOCK_SITE, /* stack.id; 0: none */
+	PICTURE_BLOCK_COLUMNS,
+};
+#define PICTURE_COLUMNS 10u /* of either, and the process */
+
+/* Those that were asked for. */
+struct picture_columns {
+	uint32_t n;
+	unsigned wanted; /* bit c: column c */
+	int64_t *values[PICTURE_COLUMNS]; /* of CHUNK_FRAME_ROWS */
+};
+
+/* A frame of blocks or touches (chunk-store.h) on the axes of a picture. */
 struct picture_part {
-	int64_t id; /* of touches */
-	const struct chunk_head *chunk; /* of blocks: whose frame they are, and which; else NULL */
+	const struct chunk_head *chunk;
 	uint32_t frame;
 	uint32_t n;
 	enum picture_kind kind;
@@ -20,7 +53,7 @@ struct picture_part {
 	uint64_t to; /* behind the last one */
 	uint64_t low; /* place of the lowest byte */
 	uint64_t high; /* behind the last one */
-	uint64_t max_size; /* of blocks */
+	uint64_t max_size;
 	uint64_t max_life_ns;
 };
 
@@ -36,11 +69,10 @@ struct picture_process {
 	uint64_t n_touches;
 	struct picture_band *bands; /* NULL: not read yet */
 	size_t n_bands;
-	const struct picture_part *stored; /* of touches, with addresses for places */
-	size_t n_stored;
 	struct picture_part *parts; /* of touches and blocks; read with the bands */
 	size_t n_parts;
-	struct scan *blocks;
+	struct scan *scans[PICTURE_KINDS];
+	struct key_map levels; /* of words of data_source: 1 + picture_category.item_id */
 	bool has_grid;
 };
 
@@ -50,13 +82,8 @@ struct picture_store {
 	struct picture_process *processes;
 	size_t n_processes;
 	size_t n_processes_allocated;
-	struct picture_part *parts; /* of touches, by process */
-	size_t n_parts;
-	size_t n_parts_allocated;
-	size_t filled; /* the process whose parts are being read */
-	sqlite3_stmt *fetch;
 	struct chunk_decoder *decoder;
-	struct picture_columns columns; /* of the piece that was fetched last */
+	struct picture_columns columns; /* of the part that was read last */
 	struct picture_store *second; /* reads for another thread, and has no processes; NULL */
 };
 
@@ -88,19 +115,16 @@ int picture_store_second(struct picture_store *store);
 struct picture_look {
 	unsigned stride; /* 1, 4, 16 */
 	unsigned wanted;
-	unsigned n; /* pieces that were read: 0 before the first */
-	/* Blocks that cannot meet these places may be left out; NULL: none are. */
+	/* What cannot meet these places may be left out; NULL: nothing is. */
 	const struct picture_request *within;
 };
 
-/*
- * Read the next piece of a part into store->columns. Returns 1, 0: there is none any more, -ENOMEM
- * or -EPROTO.
- */
-int picture_store_next(struct picture_store *store, const struct picture_process *process,
-		       const struct picture_part *part, struct picture_look *look);
+/* Read a part into store->columns. Returns 1, 0: it has nothing wanted, -ENOMEM or -EPROTO. */
+int picture_store_read(struct picture_store *store, const struct picture_process *process,
+		       const struct picture_part *part, const struct picture_look *look);
 
-/* For how many each item stands. */
+/* For how many each item stands: of small parts all are looked at. */
+#define PICTURE_SMALL_PART 2048u
 static inline unsigned picture_weight(const struct picture_part *part, unsigned stride)
 {
 	return part->n <= PICTURE_SMALL_PART ? 1 : stride;

@@ -122,7 +122,7 @@ static uint32_t *plane_at(const struct writer *writer, unsigned source, unsigned
 	       (size_t)(source * writer->n_planes + plane) * PICTURE_GRID_ROWS * writer->n_columns;
 }
 
-static void count_piece(struct writer *writer)
+static void count_part(struct writer *writer)
 {
 	const struct picture_columns *columns = &writer->store->columns;
 	struct picture_placer placer = picture_placer_of(writer->process);
@@ -132,8 +132,7 @@ static void count_piece(struct writer *writer)
 		uint64_t y = picture_placer_at(&placer,
 					       (uint64_t)columns->values[PICTURE_TOUCH_ADDRESS][i]);
 		if (time < writer->columns.from || time >= writer->columns.to ||
-		    y >= writer->rows.to ||
-		    columns->values[PICTURE_TOUCH_DIRECTION][i] == PICTURE_TOUCH_NO_COUNT)
+		    y >= writer->rows.to)
 			continue;
 		unsigned column = picture_cell_of(&writer->columns, time) - writer->first_column;
 		if (column >= writer->n_columns)
@@ -161,17 +160,17 @@ static int count_strip(struct writer *writer)
 				    times->edges[writer->first_column + writer->n_columns]),
 		.high = UINT64_MAX,
 	};
+	const struct picture_look look = { .stride = 1, .wanted = (1u << PICTURE_TOUCH_SITE) - 1 };
 	const struct picture_part *part = NULL;
 	int r = 0;
 
-	while (r == 0 &&
+	while (r >= 0 &&
 	       (part = picture_part_next(writer->process, part, PICTURE_KIND_TOUCHES, &strip))) {
-		struct picture_look look = { .stride = 1,
-					     .wanted = (1u << PICTURE_TOUCH_SITE) - 1 };
-		while ((r = picture_store_next(writer->store, writer->process, part, &look)) > 0)
-			count_piece(writer);
+		r = picture_store_read(writer->store, writer->process, part, &look);
+		if (r > 0)
+			count_part(writer);
 	}
-	return r;
+	return r < 0 ? r : 0;
 }
 
 static int write_source(struct writer *writer, unsigned source)
@@ -311,11 +310,7 @@ static int write_blocks(struct writer *writer)
 /* Whether a picture of all of it would look at too many one by one. */
 static bool has_many_touches(const struct picture_process *process)
 {
-	uint64_t n = 0;
-
-	for (size_t i = 0; i < process->n_stored; i++)
-		n += process->stored[i].n;
-	return n > PICTURE_MOST_TOUCHES;
+	return process->n_touches > PICTURE_MOST_TOUCHES;
 }
 
 static bool has_many_blocks(const struct picture_process *process)
@@ -356,9 +351,7 @@ static int write_process(struct picture_store *store, int64_t run_id, int64_t pr
 static bool has_large(struct db *db, int64_t run_id)
 {
 	return db_integer_of(db, 0,
-			     "SELECT max(n) FROM (SELECT sum(n) AS n FROM picture_part"
-			     " WHERE run_id = ?1 GROUP BY process_id UNION ALL"
-			     " SELECT n_blocks FROM picture WHERE run_id = ?1)",
+			     "SELECT max(max(n_blocks, n_touches)) FROM picture WHERE run_id = ?1",
 			     "i", run_id) > PICTURE_MOST_BLOCKS;
 }
 
@@ -446,11 +439,23 @@ static bool meets(const struct reader *reader)
 	       y->edges[row] < slice->high && y->edges[row + PICTURE_TILE] > slice->low;
 }
 
+static int read_cells(struct reader *reader, sqlite3_stmt *row)
+{
+	const void *bytes = sqlite3_column_blob(row, 1);
+	size_t n = (size_t)sqlite3_column_bytes(row, 1);
+	const struct chunk_wanted wanted = { reader->cells, NULL, PICTURE_TILE_CELLS };
+	struct chunk_outline outline;
+	int r = bytes ? chunk_column_check(bytes, n, &outline) : -EBADMSG;
+
+	if (r == 0 && outline.n_rows != PICTURE_TILE_CELLS)
+		r = -EBADMSG;
+	return r < 0 ? r : chunk_column_values(reader->job->store->decoder, bytes, n, &wanted);
+}
+
 /* Read a row's cells. Returns 1; 0: the tile is not in the slice; -ENOMEM or -EPROTO. */
 static int read_tile(struct reader *reader, sqlite3_stmt *row)
 {
 	uint64_t number = (uint64_t)sqlite3_column_int64(row, 0) / PICTURE_MAX_CATEGORIES;
-	uint32_t n;
 
 	if (number >= PICTURE_TILE_COLUMNS * PICTURE_TILE_ROWS)
 		return -EPROTO;
@@ -458,13 +463,7 @@ static int read_tile(struct reader *reader, sqlite3_stmt *row)
 	reader->first_column = (unsigned)number % PICTURE_TILE_COLUMNS * PICTURE_TILE;
 	if (!meets(reader))
 		return 0;
-	const struct picture_bytes bytes = { sqlite3_column_blob(row, 1),
-					     (size_t)sqlite3_column_bytes(row, 1) };
-	int r = bytes.data ? picture_unpack_column(reader->job->store->decoder, &bytes,
-						   reader->cells, PICTURE_TILE_CELLS, &n)
-			   : -EBADMSG;
-	if (r == 0 && n != PICTURE_TILE_CELLS)
-		r = -EBADMSG;
+	int r = read_cells(reader, row);
 	return r < 0 ? picture_error(r) : 1;
 }
 

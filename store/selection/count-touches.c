@@ -152,10 +152,10 @@ static struct touch touch_of(const struct picture_row_touch *row, const struct s
 	bool has_node = row->role == TRACE_ROLE_FAULT;
 
 	return (struct touch){
-		.sample = row->sample->id,
-		.weight = row->sample->weight,
-		.process_row = row->sample->process_id,
-		.thread_row = row->sample->thread_id,
+		.sample = row->sample.id,
+		.weight = row->sample.weight,
+		.process_row = row->sample.process_id,
+		.thread_row = row->sample.thread_id,
 		.address = row->address,
 		.size = row->size,
 		.is_write = row->is_write > 0,
@@ -170,8 +170,8 @@ static struct touch touch_of(const struct picture_row_touch *row, const struct s
 		.is_access = has_latency,
 		.source_row = source->id,
 		.data_src = row->data_src,
-		.latency = has_latency ? (uint32_t)row->sample->latency : 0,
-		.node_number = has_node ? (uint32_t)row->sample->node : 0,
+		.latency = has_latency ? (uint32_t)row->latency : 0,
+		.node_number = has_node ? (uint32_t)row->node : 0,
 	};
 }
 
@@ -193,9 +193,9 @@ static int add_touch(void *context, const struct picture_row_touch *row)
 {
 	struct touches *touches = context;
 	struct count *count = touches->count;
-	const struct source *source = source_of_taken(touches, row->sample);
+	const struct source *source = source_of_taken(touches, &row->sample);
 
-	struct tally *tally = count_tally(count, row->sample->time_ns);
+	struct tally *tally = count_tally(count, row->sample.time_ns);
 	bool has_share = row->role == TRACE_ROLE_WINDOW || row->role == TRACE_ROLE_STALL;
 
 	if (!tally || (count->borders && has_share))
@@ -205,13 +205,13 @@ static int add_touch(void *context, const struct picture_row_touch *row)
 	     (!row->has_address || !filter_has_bytes(count->filter, (int64_t)row->address, 1))))
 		return 0;
 	struct touch touch = touch_of(row, source);
-	int r = count_distance(count->selection->from_ns, row->sample->time_ns, &touch.time_ns);
+	int r = count_distance(count->selection->from_ns, row->sample.time_ns, &touch.time_ns);
 	if (r == 0)
 		r = find_site(touches, tally, &touch.owner);
 	if (r == 0)
 		r = tally_any_touch(tally, &touch);
 	if (r == 0 && count->selection->high)
-		r = add_stack(touches, tally, row->sample, source);
+		r = add_stack(touches, tally, &row->sample, source);
 	return r < 0 ? r : keep_line(touches, &touch);
 }
 

@@ -10,10 +10,8 @@
 #include "store/heatmap/categories.h"
 #include "store/heatmap/curves.h"
 #include "store/heatmap/heatmap.h"
-#include "store/heatmap/parts.h"
 #include "store/heatmap/draw.h"
 #include "store/row-scan.h"
-#include "store/site-map.h"
 #include "store/statement.h"
 #include "store/touch.h"
 
@@ -37,16 +35,8 @@ struct build {
 	size_t n_processes;
 	size_t n_allocated;
 	struct key_map numbers; /* of process.id: 1 + place in processes */
-	struct picture_slabs *slabs;
-	struct site_map sites; /* of blocks: 1 + stack.id */
-	struct key_map named; /* of object_name.id: allocation.id */
 	struct picture_regions *regions;
 	struct picture_levels levels;
-	int64_t time_source; /* source.id whose samples are of CPU time; 0: none */
-	struct picture_row_touch last; /* that was put into a part, ... */
-	int64_t last_sample; /* ... of this one */
-	double share; /* of the sample at hand: its rows of time so far */
-	int64_t sample;
 };
 
 static void finish(struct build *build)
@@ -57,9 +47,6 @@ static void finish(struct build *build)
 	}
 	free(build->processes);
 	key_map_finish(&build->numbers);
-	picture_slabs_close(build->slabs);
-	site_map_finish(&build->sites);
-	key_map_finish(&build->named);
 	picture_regions_close(build->regions);
 	picture_levels_finish(&build->levels);
 }
@@ -116,14 +103,6 @@ static void widen(struct process *process, int64_t from_ns, int64_t to_ns)
 
 /* ---- Rows ---- */
 
-/* For touches of it. */
-static int keep_site(struct build *build, const struct picture_row_block *block)
-{
-	bool fits = block->stack_id >= 0 && block->stack_id < UINT32_MAX;
-
-	return site_map_put(&build->sites, block->id, fits ? (uint32_t)block->stack_id + 1 : 1);
-}
-
 static int add_block(void *context, const struct picture_row_block *block)
 {
 	struct build *build = context;
@@ -138,30 +117,24 @@ static int add_block(void *context, const struct picture_row_block *block)
 		picture_life_ns(allocated_ns, is_freed ? block->freed_ns : process->end_ns);
 	widen(process, allocated_ns, allocated_ns + life_ns);
 	process->n_blocks++;
-	r = picture_ranges_add(&process->ranges, block->address, (uint64_t)block->size,
-			       PICTURE_HOLDS_BLOCKS);
-	if (r == 0)
-		r = keep_site(build, block);
-	return r;
+	return picture_ranges_add(&process->ranges, block->address, (uint64_t)block->size,
+				  PICTURE_HOLDS_BLOCKS);
 }
 
-static int count(struct process *process, const struct picture_item *item)
+static int count(struct process *process, const struct picture_row_touch *touch, int level)
 {
-	static const struct {
-		enum picture_by by;
-		enum picture_touch_column column;
-	} colours[] = {
-		{ PICTURE_BY_DIRECTION, PICTURE_TOUCH_DIRECTION },
-		{ PICTURE_BY_THREAD, PICTURE_TOUCH_THREAD },
-		{ PICTURE_BY_LEVEL, PICTURE_TOUCH_LEVEL },
-		{ PICTURE_BY_LATENCY, PICTURE_TOUCH_LATENCY },
-		{ PICTURE_BY_SOURCE, PICTURE_TOUCH_SOURCE },
+	const int64_t items[PICTURE_BY_COUNT] = {
+		[PICTURE_BY_DIRECTION] = touch->picture,
+		[PICTURE_BY_THREAD] = touch->sample.thread_id,
+		[PICTURE_BY_LEVEL] = level,
+		[PICTURE_BY_LATENCY] = picture_latency(touch->latency),
+		[PICTURE_BY_SOURCE] = touch->sample.source_id,
 	};
 	int r = 0;
 
-	for (size_t i = 0; i < sizeof(colours) / sizeof(colours[0]) && r == 0; i++)
-		r = picture_categories_add(&process->categories, colours[i].by,
-					   item->values[colours[i].column]);
+	for (unsigned by = 0; by < PICTURE_BY_COUNT && r == 0; by++)
+		r = picture_categories_add(&process->categories, (enum picture_by)by, items[by]);
+	process->n_touches++;
 	return r;
 }
 
@@ -172,99 +145,21 @@ static enum picture_holding holding_of(const struct picture_row_touch *touch)
 						 : PICTURE_HOLDS_REST;
 }
 
-/* From 0 up to below 1, by the sample. splitmix64's mixing, as in statistics.c. */
-static double draw_of(int64_t sample)
-{
-	uint64_t z = (uint64_t)sample * UINT64_C(0x9e3779b97f4a7c15);
-
-	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-	return (double)((z ^ z >> 31) >> 11) * 0x1p-53;
-}
-
-/*
- * Whether a touch counts as one. A sample of CPU time is told several times over (exact accesses,
- * what was waited for, the mix of its loop) and has parts of different size: it counts once, at one
- * of the places that its time is charged to, drawn by their shares. What has no address takes part:
- * then the sample counts nowhere.
- */
-static bool does_count(struct build *build, const struct picture_row_touch *touch)
-{
-	if (touch->sample->source_id != build->time_source)
-		return true;
-	if (touch->role != TRACE_ROLE_WINDOW)
-		return false;
-	if (build->sample != touch->sample->id)
-		build->share = 0;
-	build->sample = touch->sample->id;
-	double before = build->share, drawn = draw_of(touch->sample->id);
-	build->share += touch->share;
-	return before <= drawn && drawn < build->share;
-}
-
-/* What does not count is kept where it says which samples touched a call site's blocks. */
-static bool is_kept(struct build *build, const struct picture_row_touch *touch, int64_t site)
-{
-	return site > 0 && (build->last_sample != touch->sample->id ||
-			    build->last.owner_kind != touch->owner_kind ||
-			    build->last.owner_id != touch->owner_id);
-}
-
-/* The stack of the heap block that a touch is of, named ones too; -1, 0: there is none. */
-static int64_t site_of(const struct build *build, const struct picture_row_touch *touch)
-{
-	int64_t id = touch->owner_kind == OWNER_heap ? touch->owner_id : 0;
-
-	if (touch->owner_kind == OWNER_named)
-		id = (int64_t)key_map_get(&build->named, (uint64_t)touch->owner_id, 0);
-	return id ? (int64_t)site_map_get(&build->sites, id) - 1 : -1;
-}
-
-static int64_t direction_of(const struct picture_row_touch *touch)
-{
-	if (touch->role == TRACE_ROLE_FAULT)
-		return PICTURE_TOUCH_FAULT;
-	return touch->is_write < 0 ? PICTURE_TOUCH_UNKNOWN : touch->is_write > 0;
-}
-
 static int add_touch(void *context, const struct picture_row_touch *touch)
 {
 	struct build *build = context;
 	struct process *process;
-	bool counts = does_count(build, touch);
-	int64_t time_ns = picture_held_ns(touch->sample->time_ns);
+	int64_t time_ns = picture_held_ns(touch->sample.time_ns);
 	int level = picture_levels_add(&build->levels, touch);
-	int64_t site = site_of(build, touch);
 
-	if (level < 0 || !touch->has_address || !touch->sample->process_id)
+	if (level < 0 || !touch->has_address || !touch->sample.process_id)
 		return level < 0 ? level : 0;
-	int r = find_process(build, touch->sample->process_id, &process);
+	int r = find_process(build, touch->sample.process_id, &process);
 	if (r < 0)
 		return r;
-	struct picture_item item = { .values = {
-					     [PICTURE_TOUCH_TIME] = time_ns,
-					     [PICTURE_TOUCH_ADDRESS] = (int64_t)touch->address,
-					     [PICTURE_TOUCH_DIRECTION] =
-						     counts ? direction_of(touch)
-							    : PICTURE_TOUCH_NO_COUNT,
-					     [PICTURE_TOUCH_SOURCE] = touch->sample->source_id,
-					     [PICTURE_TOUCH_THREAD] = touch->sample->thread_id,
-					     [PICTURE_TOUCH_LEVEL] = level,
-					     [PICTURE_TOUCH_LATENCY] =
-						     picture_latency(touch->sample->latency),
-					     [PICTURE_TOUCH_SITE] = site > 0 ? site : 0,
-					     [PICTURE_TOUCH_SAMPLE] = touch->sample->id,
-				     } };
 	widen(process, time_ns, time_ns);
-	process->n_touches += counts;
 	r = picture_ranges_add(&process->ranges, touch->address, 1, holding_of(touch));
-	if (r == 0 && counts)
-		r = count(process, &item);
-	if (r < 0 || (!counts && !is_kept(build, touch, site)))
-		return r;
-	build->last = *touch;
-	build->last_sample = touch->sample->id;
-	return picture_slabs_touch(build->slabs, process->id, &item);
+	return r < 0 || touch->picture == PICTURE_NOWHERE ? r : count(process, touch, level);
 }
 
 /* ---- Writing ---- */
@@ -294,31 +189,6 @@ static int write_process(struct build *build, struct process *process)
 	return r;
 }
 
-static int open_parts(struct build *build)
-{
-	int r = picture_slabs_open(build->db, build->run_id, &build->slabs);
-
-	build->time_source = db_integer_of(build->db, 0,
-					   "SELECT id FROM source WHERE run_id = ?1 AND"
-					   " measures = 'time' AND error = 0",
-					   "i", build->run_id);
-	return r < 0 ? r : picture_levels_init(&build->levels, build->db, build->run_id);
-}
-
-static int read_named(struct build *build)
-{
-	auto_statement sqlite3_stmt *row = NULL;
-	int r = statement_prepare(db_handle(build->db),
-				  "SELECT id, allocation_id FROM object_name"
-				  " WHERE allocation_id IS NOT NULL",
-				  &row);
-
-	while (r >= 0 && (r = statement_step(row)) > 0)
-		r = key_map_put(&build->named, (uint64_t)sqlite3_column_int64(row, 0), 0,
-				(uint64_t)sqlite3_column_int64(row, 1));
-	return r;
-}
-
 static int scan(struct build *build)
 {
 	sqlite3 *db = db_handle(build->db);
@@ -333,20 +203,15 @@ static int scan(struct build *build)
 	if (r == 0)
 		r = end;
 	if (r == 0)
-		r = read_named(build);
-	if (r == 0)
 		r = picture_scan_touches(db, build->run_id, &visitor);
-	if (r == 0)
-		r = picture_slabs_flush(build->slabs);
-	build->slabs = picture_slabs_close(build->slabs);
 	return r < 0 ? r : picture_levels_write(&build->levels);
 }
 
 static int delete_old(struct db *db, int64_t run_id)
 {
 	static const char *const tables[] = {
-		"band",		"site_curve",	"timeline_level",   "picture_part",
-		"picture_data", "picture_tile", "picture_category", "picture",
+		"band",		"site_curve",	    "timeline_level",
+		"picture_tile", "picture_category", "picture",
 	};
 	size_t n = sizeof(tables) / sizeof(tables[0]);
 	int r = 0;
@@ -379,7 +244,7 @@ int picture_write(struct db *db, int64_t run_id)
 
 	if (r < 0 || build.duration_ns < 0)
 		return r;
-	r = open_parts(&build);
+	r = picture_levels_init(&build.levels, db, run_id);
 	if (r == 0)
 		r = scan(&build);
 	if (r == 0)

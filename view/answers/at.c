@@ -102,15 +102,13 @@ static int search_part(struct search *search, const struct picture_part *part)
 	struct picture_look look = { .stride = 1,
 				     .wanted = BIT(PICTURE_BLOCK_COLUMNS) - 1,
 				     .within = &place->span };
-	int r;
+	int r = picture_store_read(place->store, place->process, part, &look);
 
-	while ((r = picture_store_next(place->store, place->process, part, &look)) > 0) {
-		for (uint32_t i = 0; i < place->store->columns.n; i++) {
-			if (is_at(place, i))
-				consider(search, i);
-		}
+	for (uint32_t i = 0; r > 0 && i < place->store->columns.n; i++) {
+		if (is_at(place, i))
+			consider(search, i);
 	}
-	return r;
+	return r < 0 ? r : 0;
 }
 
 static int find_block(struct place *place)
@@ -192,27 +190,24 @@ static int add_part(struct neighbours *found, const struct picture_part *part)
 	struct picture_look look = {
 		.stride = 1,
 		.wanted = BIT(PICTURE_TOUCH_TIME) | BIT(PICTURE_TOUCH_ADDRESS) |
-			  BIT(PICTURE_TOUCH_DIRECTION) | BIT(PICTURE_TOUCH_SAMPLE),
+			  BIT(PICTURE_TOUCH_SAMPLE),
+		.within = &place->span,
 	};
-	int r;
+	int r = picture_store_read(store, place->process, part, &look);
 
-	while ((r = picture_store_next(store, place->process, part, &look)) > 0) {
-		for (uint32_t i = 0; i < store->columns.n; i++) {
-			int64_t time_ns = values[PICTURE_TOUCH_TIME][i];
-			uint64_t y = picture_placer_at(&placer,
-						       (uint64_t)values[PICTURE_TOUCH_ADDRESS][i]);
-			if (y < place->span.low || y >= place->span.high ||
-			    time_ns < place->span.from_ns || time_ns >= place->span.to_ns ||
-			    values[PICTURE_TOUCH_DIRECTION][i] == PICTURE_TOUCH_NO_COUNT)
-				continue;
-			const struct near near = {
-				.sample = values[PICTURE_TOUCH_SAMPLE][i],
-				.distance = distance_of(picture_time(time_ns), found->middle),
-			};
-			add_near(found, &near);
-		}
+	for (uint32_t i = 0; r > 0 && i < store->columns.n; i++) {
+		int64_t time_ns = values[PICTURE_TOUCH_TIME][i];
+		uint64_t y = picture_placer_at(&placer, (uint64_t)values[PICTURE_TOUCH_ADDRESS][i]);
+		if (y < place->span.low || y >= place->span.high || time_ns < place->span.from_ns ||
+		    time_ns >= place->span.to_ns)
+			continue;
+		const struct near near = {
+			.sample = values[PICTURE_TOUCH_SAMPLE][i],
+			.distance = distance_of(picture_time(time_ns), found->middle),
+		};
+		add_near(found, &near);
 	}
-	return r;
+	return r < 0 ? r : 0;
 }
 
 static int compare_parts(const void *left, const void *right, void *middle)

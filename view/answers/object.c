@@ -298,11 +298,11 @@ static void set_bounds(const struct reading *reading)
 static int count_touch(void *context, const struct picture_row_touch *row)
 {
 	struct reading *reading = context;
-	const struct picture_row_sample *sample = row->sample;
+	const struct picture_row_sample *sample = &row->sample;
 	uint64_t address = reading->addresses[place_of(&reading->members, row->owner_id)];
 	bool is_time = sample->source_id == reading->time_source;
 	bool has_share = is_time && row->role == TRACE_ROLE_WINDOW;
-	bool has_latency = row->role == TRACE_ROLE_EXACT && !is_time && sample->latency;
+	bool has_latency = row->role == TRACE_ROLE_EXACT && !is_time && row->latency;
 	int r = look_at_waiter(reading);
 
 	if (r < 0 || row->role < TRACE_ROLE_EXACT || row->role > TRACE_ROLE_FAULT ||
@@ -319,7 +319,7 @@ static int count_touch(void *context, const struct picture_row_touch *row)
 		.level = level_of(reading, row->data_src),
 		.time_share_ns = has_share ? row->share * (double)sample->weight : 0,
 		.part = has_share ? row->share : !is_time,
-		.latency = has_latency ? sample->latency : -1,
+		.latency = has_latency ? row->latency : -1,
 		.role = row->role,
 		.is_write = row->is_write < 0 ? -1 : row->is_write > 0,
 	};

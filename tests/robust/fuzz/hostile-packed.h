@@ -1,8 +1,7 @@
 #pragma once
 /*
  * One change of a database that somebody changed (hostile.h), and those of what lies packed in it:
- * parts of pictures, chunks of compact tables. Checksums are put right, so that readers get as far
- * as the numbers.
+ * chunks. Checksums are put right, so that readers get as far as the numbers.
  */
 #include <sqlite3.h>
 #include <stdint.h>
@@ -16,5 +15,4 @@ struct hostile_change {
 };
 
 /* Change numbers in one packed column. Nothing happens where the database has none. */
-void hostile_change_part(sqlite3 *db, const struct hostile_change *change);
 void hostile_change_chunk(sqlite3 *db, const struct hostile_change *change);

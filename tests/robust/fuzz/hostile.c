@@ -194,12 +194,7 @@ struct world {
 	sqlite3 *db;
 };
 
-enum {
-	CHANGE_ROWS_BELOW = 0x90,
-	CHANGE_PART_BELOW = 0xb0,
-	CHANGE_CHUNK_BELOW = 0xc0,
-	CHANGE_SCHEMA_BELOW = 0xd0
-};
+enum { CHANGE_ROWS_BELOW = 0x90, CHANGE_CHUNK_BELOW = 0xc0, CHANGE_SCHEMA_BELOW = 0xd0 };
 
 static void change_once(const struct world *world, const struct hostile_change *change)
 {
@@ -207,8 +202,6 @@ static void change_once(const struct world *world, const struct hostile_change *
 
 	if (change->kind < CHANGE_ROWS_BELOW)
 		change_rows(world->base, db, change);
-	else if (change->kind < CHANGE_PART_BELOW)
-		hostile_change_part(db, change);
 	else if (change->kind < CHANGE_CHUNK_BELOW)
 		hostile_change_chunk(db, change);
 	else if (change->kind < CHANGE_SCHEMA_BELOW)

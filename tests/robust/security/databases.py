@@ -94,11 +94,6 @@ CASES = {
     "bands that turn round": ([f"UPDATE band SET end = {LEAST}, start = {MOST} WHERE number = 1"], [
         "heatmap", "plot", "page"
     ]),
-    "parts of pictures outside of them": (
-        [f"UPDATE picture_part SET low = -1, high = {MOST}"], ["heatmap", "plot", "page"]),
-    "parts as large as all numbers": ([
-        f"UPDATE picture_part SET n = 4294967295, from_ns = {MOST}, to_ns = {MOST}"
-    ], []),
     "categories of nothing": (["DELETE FROM picture_category"], []),
     "categories beyond number": (
         [f"UPDATE picture_category SET item_id = {LEAST}, n = {MOST}"], []),

@@ -461,8 +461,7 @@ END_TEST
 /* ---- Runs that go ---- */
 
 static const char *const picture_tables[] = {
-	"band",		"site_curve",	"timeline_level", "picture", "picture_category",
-	"picture_part", "picture_data", "picture_tile",
+	"band", "site_curve", "timeline_level", "picture", "picture_category", "picture_tile",
 };
 #define N_PICTURE_TABLES (sizeof(picture_tables) / sizeof(picture_tables[0]))
 
@@ -686,11 +685,6 @@ START_TEST(requests_out_of_range_are_refused)
 }
 END_TEST
 
-/*
- * A tile of one category, one touch in each cell: as zstd has it (RFC 8878), raw bytes and a run.
- */
-#define TILE(category) "x'28b52ffd60020f100000" category "0103800001'"
-
 /* Changes to a database with stored pictures, after which none can be drawn. */
 static const char *const damages[] = {
 	"UPDATE band SET y = y + 1 WHERE number = 0",
@@ -698,10 +692,6 @@ static const char *const damages[] = {
 	"UPDATE band SET start = 1, end = -1 WHERE number = 1",
 	"DELETE FROM band WHERE number = 0",
 	"UPDATE picture SET height = height + 4096",
-	"UPDATE picture_part SET high = -1",
-	"DELETE FROM picture_category WHERE number > 1;"
-	"UPDATE picture_part SET n = 100000000; INSERT INTO picture_tile"
-	" SELECT 1, process_id, 'thread', 1, 511, 4096, " TILE("0f") " FROM picture",
 };
 
 START_TEST(a_damaged_picture_is_told_of_and_not_drawn)
@@ -728,10 +718,8 @@ END_TEST
 START_TEST(writing_again_replaces_what_was_there)
 {
 	struct picture_world *world = picture_world_make(&shapes[0]);
-	static const char sql[] =
-		"SELECT sum(n) + count(*) + (SELECT count(*) FROM picture_data)"
-		" + (SELECT count(*) FROM band) + (SELECT count(*) FROM site_curve)"
-		" FROM picture_part";
+	static const char sql[] = "SELECT sum(n) + count(*) + (SELECT count(*) FROM band)"
+				  " + (SELECT count(*) FROM site_curve) FROM picture_category";
 
 	picture_store_close(open_store(world));
 	int64_t before = memory_db_integer(world->handle, sql);
@@ -819,6 +807,10 @@ START_TEST(the_grid_counts_what_the_rows_count)
 	check_equal(picture->n_touches, 1000000);
 	picture_free(picture);
 	check_hot_page(store);
+	picture_world_exec(world, "DELETE FROM picture_category WHERE number > 1");
+	request.by = PICTURE_BY_THREAD; /* whose tiles have three */
+	request.source_id = 0;
+	ck_assert_int_eq(picture_make(store, &request, &picture), -EPROTO);
 	picture_store_close(store);
 	picture_world_end(world);
 }

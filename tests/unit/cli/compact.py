@@ -18,7 +18,7 @@ import whole
 MEMSIGHT, MAKE_TRACE, EXAMPLE, TREE, OPTIONS, EXTENSION = map(os.path.abspath, sys.argv[1:7])
 COMPACT_TABLES = ("allocation", "sample", "touch", "access_detail")
 PICTURE_TABLES = ("band", "site_curve", "timeline_level", "picture", "picture_category",
-                  "picture_part", "picture_data", "picture_tile")
+                  "picture_tile")
 checks = whole.Checks()
 folder = tempfile.TemporaryDirectory(prefix="memsight-test-")
 
@@ -208,9 +208,6 @@ def pictures_of(path):
     for table in PICTURE_TABLES:
         n = database.one(f"SELECT count(*) FROM {table} WHERE run_id NOT IN (SELECT id FROM run)")
         checks.that(n == 0, f"{path}: {n} rows of {table} belong to no run")
-    n = database.one(
-        "SELECT count(*) FROM picture_data WHERE id / 4 NOT IN (SELECT id FROM picture_part)")
-    checks.that(n == 0, f"{path}: {n} rows of picture_data belong to no part")
     return {table: database.one(f"SELECT count(*) FROM {table}") for table in PICTURE_TABLES}
 
 
@@ -218,7 +215,7 @@ def check_adding(both, traces):
     """Runs are added in the database's own way, skipped, and replaced, whatever is asked for."""
     plain, compact = (os.path.join(path, "x.db") for path in both.folders)
     pictures = pictures_of(plain)
-    checks.that(pictures["band"] > 0 and pictures["picture_data"] > 0, f"no pictures: {pictures}")
+    checks.that(pictures["band"] > 0 and pictures["picture"] > 0, f"no pictures: {pictures}")
     done = analyze("-o", compact, traces[1])
     checks.that("already" in done.stdout and done.returncode == 0,
                 f"again: {done.stdout}{done.stderr}")

@@ -16,8 +16,7 @@ MEMSIGHT, MAKE_TRACE = sys.argv[1:3]
 checks = whole.Checks()
 ROWS = ["allocation", "sample", "touch", "mapping_event", "shared_line"]
 PICTURES = [
-    "band", "site_curve", "timeline_level", "picture", "picture_category", "picture_part",
-    "picture_data", "picture_tile"
+    "band", "site_curve", "timeline_level", "picture", "picture_category", "picture_tile"
 ]
 REPORTS = [
     "heatmap", "sites", "leaks", "unused", "regions", "processes", "losses", "objects", "flat",
@@ -65,7 +64,7 @@ def check_folder(folder, path):
                           ("maketrace.synthetic.1", "full")],
         f"runs of the folder: {runs_of(path)}")
     database = whole.Database(path)
-    n_runs = database.one("SELECT count(DISTINCT run_id) FROM picture_data")
+    n_runs = database.one("SELECT count(DISTINCT run_id) FROM picture")
     checks.that(n_runs == 3, f"{n_runs} runs have pictures, not the three that are there in full")
     for table in ROWS + PICTURES:
         rows = database.ask(f"SELECT DISTINCT run_id FROM {table} WHERE run_id IN"
