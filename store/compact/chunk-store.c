@@ -290,8 +290,13 @@ static int read_row(struct chunk_store *store, const struct chunk_head *head, un
 }
 _Static_assert(CHUNK_COLUMNS <= CHUNK_FRAMES, "their numbers are those of either");
 
-/* Take the next piece of a frame off. */
-static int take_piece(const char **bytes, size_t *n_left, const char **ret_piece, size_t *ret_n)
+int chunk_store_frame(struct chunk_store *store, const struct chunk_head *head, uint32_t frame,
+		      const char **ret_bytes, size_t *ret_n)
+{
+	return read_row(store, head, frame, ret_bytes, ret_n);
+}
+
+int chunk_take_piece(const char **bytes, size_t *n_left, const char **ret_piece, size_t *ret_n)
 {
 	uint32_t n;
 
@@ -318,7 +323,7 @@ static int add_frame(struct chunk_store *store, const char *bytes, size_t n_left
 		struct pieces *pieces = &store->columns[i];
 		const char *piece = NULL;
 		size_t n = 0;
-		r = take_piece(&bytes, &n_left, &piece, &n);
+		r = chunk_take_piece(&bytes, &n_left, &piece, &n);
 		if (r == 0)
 			r = grow_array_by(&pieces->bytes, pieces->n, n, &pieces->n_allocated, 1);
 		if (r == 0 && n > 0)
@@ -402,7 +407,7 @@ int chunk_store_piece(struct chunk_store *store, const struct chunk_head *head, 
 	size_t n_left = store->frame.n, n = 0;
 
 	for (unsigned i = 0; i <= column && r == 0; i++)
-		r = take_piece(&bytes, &n_left, &piece, &n);
+		r = chunk_take_piece(&bytes, &n_left, &piece, &n);
 	if (r < 0)
 		return r;
 	*ret_bytes = (struct chunk_bytes){ .at = piece, .n = n };

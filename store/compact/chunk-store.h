@@ -110,7 +110,12 @@ struct chunk_bytes {
 int chunk_store_bytes(struct chunk_store *store, const struct chunk_head *head, unsigned column,
 		      struct chunk_bytes *ret_bytes);
 
-/* A piece of a column of a frame, likewise. */
+/* The bytes of a frame, until the next call; and the piece of the next column taken off them. */
+int chunk_store_frame(struct chunk_store *store, const struct chunk_head *head, uint32_t frame,
+		      const char **ret_bytes, size_t *ret_n);
+int chunk_take_piece(const char **bytes, size_t *n_left, const char **ret_piece, size_t *ret_n);
+
+/* A piece of a column of a frame, as chunk_store_bytes(). */
 int chunk_store_piece(struct chunk_store *store, const struct chunk_head *head, uint32_t frame,
 		      unsigned column, struct chunk_bytes *ret_bytes);
 

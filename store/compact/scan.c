@@ -18,22 +18,25 @@ _Static_assert(SCAN_NULL == CHUNK_NULL, "values are passed on");
 #define N_JOBS	  (CHUNK_SERIES + N_WORKERS) /* a chunk of each series, and the next ones */
 #define MIN_AHEAD 3u /* chunks, for which a thread pays */
 
+/* Where bytes lie among those of a job. */
+struct span {
+	size_t from;
+	size_t n;
+};
+
 /* A chunk on its way from bytes to values. */
 struct job {
 	const struct chunk_head *head; /* NULL: it is free */
 	unsigned series;
 	uint32_t n; /* rows that are wanted */
 	uint32_t from; /* the first of them that was not given out */
-	uint32_t *chosen; /* which of the chunk they are, CHUNK_ROWS; NULL: all */
-	uint64_t first; /* columns that are needed to choose, a bit for each */
-	uint64_t rest;
-	struct stored {
-		char *bytes;
-		size_t n;
-		size_t n_allocated;
-		int other;
-		int64_t *values; /* CHUNK_ROWS */
-	} columns[CHUNK_COLUMNS];
+	bool has_ids;
+	char *bytes;
+	size_t n_bytes;
+	size_t n_allocated;
+	struct span frames[CHUNK_FRAMES]; /* or, without frames, ... */
+	struct span pieces[CHUNK_COLUMNS]; /* ... the columns that are needed */
+	int64_t *values[CHUNK_COLUMNS]; /* CHUNK_ROWS; NULL: not needed yet */
 	uint16_t *places; /* of rows in frames, CHUNK_ROWS */
 	int64_t *spare; /* for a column that is put in order, likewise */
 	int result;
@@ -49,7 +52,7 @@ struct scan {
 	struct chunk_store *store;
 	unsigned columns[SCAN_COLUMNS]; /* places in the table */
 	unsigned n_columns;
-	int id_column; /* -1: none */
+	int id_column;
 	int run_column;
 	int64_t run_id;
 	bool is_merged; /* both series have rows: their ids are compared */
@@ -75,78 +78,164 @@ struct scan {
 		pthread_t thread;
 		bool has_thread;
 		struct job *work; /* to be decoded */
+		uint32_t *chosen; /* rows of a frame, CHUNK_ROWS */
+		int64_t *values[CHUNK_COLUMNS]; /* of those that tell which ones, likewise */
 	} workers[N_WORKERS];
 };
 
 /* ---- Decoding, also by the thread: no word of SQLite ---- */
 
-static int decode_column(struct chunk_decoder *decoder, struct job *job, unsigned i)
-{
-	struct stored *stored = &job->columns[i];
-	const struct chunk_wanted wanted = {
-		.values = stored->values,
-		.others = stored->other >= 0 ? job->columns[stored->other].values : NULL,
-		.n = job->head->n_rows,
-		.rows = job->n < job->head->n_rows ? job->chosen : NULL,
-		.n_chosen = job->n,
-	};
+/* A frame, or a chunk without any, on its way. */
+struct frame {
+	struct worker *worker;
+	struct job *job;
+	uint32_t n_rows;
+	struct span pieces[CHUNK_COLUMNS];
+	const uint32_t *rows; /* that are wanted; NULL: all */
+	uint32_t n; /* of them */
+	bool is_chosen;
+	int64_t *values[CHUNK_COLUMNS]; /* NULL: not read yet */
+};
 
-	return chunk_column_values(decoder, stored->bytes, stored->n, &wanted);
+static int64_t *room(int64_t **values)
+{
+	if (!*values)
+		*values = malloc(CHUNK_ROWS * sizeof(**values));
+	return *values;
 }
 
-/* What a column is relative to lies before it. */
-static int decode_columns(struct chunk_decoder *decoder, struct job *job, uint64_t which)
+static int cut_frame(const struct job *job, unsigned number, struct frame *frame)
 {
+	const char *begin = job->bytes, *bytes = begin + job->frames[number].from, *piece = NULL;
+	size_t n_left = job->frames[number].n, n = 0;
 	int r = 0;
 
-	for (unsigned i = 0; i < CHUNK_COLUMNS && r == 0; i++) {
-		if (which >> i & 1)
-			r = decode_column(decoder, job, i);
+	for (unsigned i = 0; i < job->head->n_columns && r == 0; i++) {
+		r = chunk_take_piece(&bytes, &n_left, &piece, &n);
+		if (r == 0)
+			frame->pieces[i] = (struct span){ (size_t)(piece - begin), n };
 	}
 	return r;
 }
 
-/* Of the first columns what is wanted moves to the front. */
-static void choose_rows(const struct scan *scan, struct job *job)
+/* A column of a frame, and what it is relative to, which lies before it. */
+static int read_column(struct frame *frame, unsigned column)
+{
+	struct job *job = frame->job;
+	const char *bytes = job->bytes + frame->pieces[column].from;
+	size_t n = frame->pieces[column].n;
+	struct chunk_outline outline;
+	int64_t *to =
+		room(frame->is_chosen ? &job->values[column] : &frame->worker->values[column]);
+
+	if (!to || frame->values[column])
+		return to ? 0 : -ENOMEM;
+	to += frame->is_chosen ? job->n : 0;
+	if (chunk_column_check(bytes, n, &outline) < 0 || outline.other >= (int)column ||
+	    outline.n_rows != frame->n_rows)
+		return -EBADMSG;
+	int r = outline.other >= 0 ? read_column(frame, (unsigned)outline.other) : 0;
+	const struct chunk_wanted wanted = {
+		.values = to,
+		.others = outline.other >= 0 ? frame->values[outline.other] : NULL,
+		.n = frame->n_rows,
+		.rows = frame->rows,
+		.n_chosen = frame->n,
+	};
+	if (r == 0)
+		r = chunk_column_values(frame->worker->decoder, bytes, n, &wanted);
+	frame->values[column] = to;
+	return r;
+}
+
+/* Which rows are wanted; of the first columns these are kept. */
+static int choose_rows(const struct scan *scan, struct frame *frame)
 {
 	const struct scan_choice *choice = &scan->choice;
+	struct worker *worker = frame->worker;
+	struct job *job = frame->job;
 	const int64_t *columns[SCAN_COLUMNS];
+	int r = 0;
 
-	for (unsigned i = 0; i < choice->n_columns; i++)
-		columns[i] = job->columns[scan->columns[i]].values;
-	job->n = choice->choose(choice->context, columns, job->head->n_rows, job->chosen);
-	for (unsigned i = 0; i < CHUNK_COLUMNS; i++) {
-		int64_t *values = job->columns[i].values;
-		for (uint32_t row = 0; job->first >> i & 1 && row < job->n; row++)
-			values[row] = values[job->chosen[row]];
+	for (unsigned i = 0; i < choice->n_columns && r == 0; i++) {
+		r = read_column(frame, scan->columns[i]);
+		columns[i] = frame->values[scan->columns[i]];
 	}
+	if (r == 0 && choice->n_columns && !worker->chosen &&
+	    !(worker->chosen = malloc(CHUNK_ROWS * sizeof(*worker->chosen))))
+		return -ENOMEM;
+	if (r == 0 && choice->n_columns) {
+		frame->n = choice->choose(choice->context, columns, frame->n_rows, worker->chosen);
+		frame->rows = worker->chosen;
+	}
+	frame->is_chosen = true;
+	for (unsigned i = 0; i < CHUNK_COLUMNS && r == 0 && frame->n > 0; i++) {
+		const int64_t *from = frame->values[i];
+		if (!from)
+			continue;
+		if (!room(&job->values[i]))
+			return -ENOMEM;
+		frame->values[i] = job->values[i] + job->n;
+		for (uint32_t row = 0; row < frame->n; row++)
+			frame->values[i][row] = from[frame->rows[row]];
+	}
+	return r;
+}
+
+static int decode_frame(struct worker *worker, struct job *job, struct frame *frame)
+{
+	const struct scan *scan = worker->scan;
+	int r;
+
+	frame->worker = worker;
+	frame->job = job;
+	frame->n = frame->n_rows;
+	r = choose_rows(scan, frame);
+	for (unsigned i = 0; i < scan->n_columns && r == 0 && frame->n > 0; i++)
+		r = read_column(frame, scan->columns[i]);
+	if (r == 0 && frame->n > 0 && job->has_ids)
+		r = read_column(frame, (unsigned)scan->id_column);
+	job->n += frame->n;
+	return r;
 }
 
 /* Rows of frames go where their ids belong. */
 static int put_in_order(const struct scan *scan, struct job *job)
 {
-	int r = chunk_places(job->columns[scan->id_column].values, job->n, job->places);
-
+	if (!job->places)
+		job->places = malloc(CHUNK_ROWS * sizeof(*job->places));
+	if (!job->places || !room(&job->spare))
+		return -ENOMEM;
+	int r = chunk_places(job->values[scan->id_column], job->n, job->places);
 	for (unsigned i = 0; i < CHUNK_COLUMNS && r > 0; i++) {
-		int64_t *values = job->columns[i].values, *to = job->spare;
-		if (!((job->first | job->rest) >> i & 1))
+		int64_t *values = job->values[i], *to = job->spare;
+		if (!values)
 			continue;
 		for (uint32_t row = 0; row < job->n; row++)
 			to[job->places[row]] = values[row];
-		job->columns[i].values = to;
+		job->values[i] = to;
 		job->spare = values;
 	}
 	return r < 0 ? r : 0;
 }
 
-static void decode(const struct worker *worker, struct job *job)
+static void decode(struct worker *worker, struct job *job)
 {
-	job->n = job->head->n_rows;
-	int r = decode_columns(worker->decoder, job, job->first);
-	if (r == 0 && job->chosen)
-		choose_rows(worker->scan, job);
-	if (r == 0 && job->n > 0)
-		r = decode_columns(worker->decoder, job, job->rest);
+	uint32_t n = job->head->frames ? job->head->n_frames : 1;
+	int r = 0;
+
+	job->n = 0;
+	for (uint32_t i = 0; i < n && r == 0; i++) {
+		struct frame frame = { .n_rows = job->head->n_rows };
+		if (job->head->frames) {
+			frame.n_rows = job->head->frames[i].n_rows;
+			r = cut_frame(job, i, &frame);
+		} else {
+			memcpy(frame.pieces, job->pieces, sizeof(frame.pieces));
+		}
+		if (r == 0)
+			r = decode_frame(worker, job, &frame);
+	}
 	if (r == 0 && job->n > 0 && job->head->frames)
 		r = put_in_order(worker->scan, job);
 	job->result = r;
@@ -228,13 +317,14 @@ struct scan *scan_close(struct scan *scan)
 		if (scan->workers[i].has_thread)
 			pthread_join(scan->workers[i].thread, NULL);
 		chunk_decoder_close(scan->workers[i].decoder);
+		free(scan->workers[i].chosen);
+		for (unsigned j = 0; j < CHUNK_COLUMNS; j++)
+			free(scan->workers[i].values[j]);
 	}
 	for (unsigned i = 0; i < N_JOBS; i++) {
-		for (unsigned j = 0; j < CHUNK_COLUMNS; j++) {
-			free(scan->jobs[i].columns[j].bytes);
-			free(scan->jobs[i].columns[j].values);
-		}
-		free(scan->jobs[i].chosen);
+		for (unsigned j = 0; j < CHUNK_COLUMNS; j++)
+			free(scan->jobs[i].values[j]);
+		free(scan->jobs[i].bytes);
 		free(scan->jobs[i].places);
 		free(scan->jobs[i].spare);
 	}
@@ -350,7 +440,7 @@ static int open_chunks(sqlite3 *db, const struct scan_query *query, struct scan 
 		return r;
 	unsigned n_columns = compact_n_names(names);
 	scan->run_column = compact_find_name(names, "run_id");
-	if (scan->run_column < 0 || n_columns > CHUNK_COLUMNS)
+	if (scan->run_column < 0 || scan->id_column < 0 || n_columns > CHUNK_COLUMNS)
 		return -EINVAL;
 	const struct chunk_table table = { scan->schema, query->table, n_columns, scan->id_column };
 	r = find_columns(query, names, scan);
@@ -406,66 +496,54 @@ uint64_t scan_n_rows(const struct scan *scan)
 	return n;
 }
 
-void scan_extent(const struct scan *scan, unsigned number, int64_t *ret_low, int64_t *ret_high)
-{
-	unsigned column = scan->columns[number];
-
-	*ret_low = INT64_MAX;
-	*ret_high = INT64_MIN;
-	for (size_t i = 0; i < scan->n_chunks; i++) {
-		const struct chunk_range *range = &scan->chunks[i].head->ranges[column];
-		*ret_low = range->min < *ret_low ? range->min : *ret_low;
-		*ret_high = range->max > *ret_high ? range->max : *ret_high;
-	}
-}
-
 /* ---- Chunks ---- */
 
-/* Copy the bytes of a column, and of that which it is relative to, unless they are there. */
-static int fetch_column(struct scan *scan, struct job *job, int column, uint64_t *which)
+static int append(struct job *job, const void *bytes, size_t n, struct span *ret_span)
 {
-	while (column >= 0 && !((job->first | job->rest) >> column & 1)) {
-		struct stored *stored = &job->columns[column];
-		struct chunk_bytes bytes;
-		int r = chunk_store_bytes(scan->store, job->head, (unsigned)column, &bytes);
-		if (r == 0)
-			r = grow_array_to(&stored->bytes, bytes.n, &stored->n_allocated, 1);
-		if (r == 0 && !stored->values)
-			stored->values = malloc(CHUNK_ROWS * sizeof(*stored->values));
-		if (r < 0 || !stored->values)
-			return r < 0 ? r : -ENOMEM;
-		memcpy(stored->bytes, bytes.at, bytes.n);
-		stored->n = bytes.n;
-		stored->other = bytes.outline.other;
-		*which |= UINT64_C(1) << column;
-		column = stored->other;
-	}
+	int r = grow_array_by(&job->bytes, job->n_bytes, n, &job->n_allocated, 1);
+
+	if (r < 0)
+		return r;
+	memcpy(job->bytes + job->n_bytes, bytes, n);
+	*ret_span = (struct span){ job->n_bytes, n };
+	job->n_bytes += n;
 	return 0;
+}
+
+/* Copy the bytes of a column, and of that which it is relative to, unless they are there. */
+static int fetch_column(struct scan *scan, struct job *job, int column)
+{
+	int r = 0;
+
+	while (r == 0 && column >= 0 && !job->pieces[column].n) {
+		struct chunk_bytes bytes;
+		r = chunk_store_bytes(scan->store, job->head, (unsigned)column, &bytes);
+		if (r == 0)
+			r = append(job, bytes.at, bytes.n, &job->pieces[column]);
+		column = bytes.outline.other;
+	}
+	return r;
 }
 
 static int fetch(struct scan *scan, struct job *job)
 {
 	int r = 0;
 
-	job->first = job->rest = 0;
-	for (unsigned i = 0; i < scan->n_columns && r == 0; i++)
-		r = fetch_column(scan, job, (int)scan->columns[i],
-				 i < scan->choice.n_columns ? &job->first : &job->rest);
-	if (r == 0 && job->head->frames && scan->id_column < 0)
-		r = -EBADMSG;
-	if (r == 0 && (scan->is_merged || job->head->frames) && scan->id_column >= 0)
-		r = fetch_column(scan, job, scan->id_column, &job->rest);
-	if (r == 0 && job->head->frames && !job->places)
-		job->places = malloc(CHUNK_ROWS * sizeof(*job->places));
-	if (r == 0 && job->head->frames && !job->spare)
-		job->spare = malloc(CHUNK_ROWS * sizeof(*job->spare));
-	if (r == 0 && scan->choice.n_columns && !job->chosen)
-		job->chosen = malloc(CHUNK_ROWS * sizeof(*job->chosen));
-	if (r < 0)
-		return r;
-	bool has_room = (job->chosen || !scan->choice.n_columns) &&
-			((job->places && job->spare) || !job->head->frames);
-	return has_room ? 0 : -ENOMEM;
+	job->n_bytes = 0;
+	job->has_ids = scan->is_merged || job->head->frames;
+	memset(job->pieces, 0, sizeof(job->pieces));
+	for (uint32_t i = 0; job->head->frames && i < job->head->n_frames && r == 0; i++) {
+		const char *bytes;
+		size_t n;
+		r = chunk_store_frame(scan->store, job->head, i, &bytes, &n);
+		if (r == 0)
+			r = append(job, bytes, n, &job->frames[i]);
+	}
+	for (unsigned i = 0; !job->head->frames && i < scan->n_columns && r == 0; i++)
+		r = fetch_column(scan, job, (int)scan->columns[i]);
+	if (!job->head->frames && job->has_ids && r == 0)
+		r = fetch_column(scan, job, scan->id_column);
+	return r;
 }
 
 /* ---- Frames ---- */
@@ -577,9 +655,7 @@ static int step(struct scan *scan)
 /* The id of a row of a chunk that has not been given out. */
 static int64_t id_at(const struct scan *scan, const struct job *job, uint32_t row)
 {
-	if (scan->id_column >= 0)
-		return job->columns[scan->id_column].values[row];
-	return job->head->first_row + (job->chosen ? job->chosen[row] : row);
+	return job->values[scan->id_column][row];
 }
 
 /* ---- Rows ---- */
@@ -596,8 +672,7 @@ static int give_whole(struct scan *scan, struct job **place)
 	*place = NULL;
 	scan->out.n = scan->given->n - scan->given->from;
 	for (unsigned i = 0; i < scan->n_columns; i++)
-		scan->out.columns[i] =
-			scan->given->columns[scan->columns[i]].values + scan->given->from;
+		scan->out.columns[i] = scan->given->values[scan->columns[i]] + scan->given->from;
 	return 1;
 }
 
@@ -654,7 +729,7 @@ static uint32_t end_of_run(const struct scan *scan, const struct job *job)
 static void copy_run(struct scan *scan, struct job *job, uint32_t to)
 {
 	for (unsigned i = 0; i < scan->n_columns; i++) {
-		const int64_t *values = job->columns[scan->columns[i]].values;
+		const int64_t *values = job->values[scan->columns[i]];
 		int64_t *merged = scan->merged[i] + scan->out.n;
 		for (uint32_t row = job->from; row < to; row++)
 			*merged++ = values[row];

@@ -82,9 +82,6 @@ int scan_read_frame(struct scan *scan, struct chunk_decoder *decoder,
 /* Rows of all that is left, also those that will not be wanted. */
 uint64_t scan_n_rows(const struct scan *scan);
 
-/* Bounds of a column's values in what is left; low > high: nothing is. They may be too wide. */
-void scan_extent(const struct scan *scan, unsigned column, int64_t *ret_low, int64_t *ret_high);
-
 /*
  * The next rows, valid until the next call. Returns 1; 0: there are no more; -EBADMSG: they are
  * damaged; or another negative errno.
