@@ -320,8 +320,6 @@ int report_functions_register(sqlite3 *db)
 
 	if (code == SQLITE_OK)
 		code = report_stat_register(db);
-	if (code == SQLITE_OK)
-		code = stack_text_register(db);
 	return code == SQLITE_OK ? site_name_register(db, NULL) : code;
 }
 

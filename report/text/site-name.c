@@ -10,7 +10,6 @@
 #include "common/text-stream.h"
 #include "common/text.h"
 #include "report/text/fit-text.h"
-#include "report/text/sql-functions.h"
 #include "store/library-frames.h"
 #include "store/statement.h"
 
@@ -62,6 +61,8 @@ struct naming {
 	int max_shown;
 	bool has_inner;
 	bool is_cut;
+	bool is_whole; /* stack_text(): each call, with what debug information says of it */
+	bool has_skipped; /* whole: operator new, who called it is meant */
 	bool is_initialiser; /* the call shown last */
 	char inlined[FRAME_NAME_BYTES]; /* of the frame at hand: the function shown last */
 	int code; /* of SQLite: what failed */
@@ -238,6 +239,14 @@ static void write_line(struct naming *naming, const char *file)
 	}
 }
 
+/* Without lines the offset tells two places in one function apart. */
+static void write_offset(struct naming *naming, const char *function, const char *path)
+{
+	if (path)
+		fprintf(naming->out, function ? " (%s+0x%llx)" : "%s+0x%llx", text_base_name(path),
+			sqlite3_column_int64(naming->row, COLUMN_OFFSET));
+}
+
 static void write_place(struct naming *naming)
 {
 	const char *function = column_text(naming, COLUMN_FUNCTION);
@@ -249,9 +258,26 @@ static void write_place(struct naming *naming)
 		write_function(naming, function);
 	if (file)
 		write_line(naming, file);
-	else if (path) /* the offset tells two places in one function apart */
-		fprintf(naming->out, function ? " (%s+0x%llx)" : "%s+0x%llx", text_base_name(path),
-			sqlite3_column_int64(naming->row, COLUMN_OFFSET));
+	else
+		write_offset(naming, function, path);
+}
+
+/* stack_text()'s way. */
+static void write_whole_place(struct naming *naming)
+{
+	const char *function = column_text(naming, COLUMN_FUNCTION);
+	const char *file = column_text(naming, COLUMN_FILE);
+	const char *path = column_text(naming, COLUMN_PATH);
+	const char *call = column_text(naming, COLUMN_CALL);
+
+	if (function)
+		fputs(function, naming->out);
+	if (file)
+		fprintf(naming->out, " %s:%d%s%s", text_base_name(file),
+			sqlite3_column_int(naming->row, COLUMN_LINE),
+			call && *call != ':' ? " " : "", call ? call : "");
+	else
+		write_offset(naming, function, path);
 }
 
 static bool is_initialiser_again(struct naming *naming)
@@ -272,13 +298,30 @@ static bool is_part_again(struct naming *naming)
 	return false;
 }
 
+/* operator new at the inner end says nothing of the program, unless there is nothing else. */
+static bool is_operator_new(struct naming *naming, const char *stop)
+{
+	const char *function = column_text(naming, COLUMN_FUNCTION);
+
+	if (naming->n_shown > 0)
+		return false;
+	if (function && strncmp(function, "operator new", 12) == 0)
+		return naming->has_skipped = true;
+	if (naming->has_skipped && stop) {
+		fputs("operator new", naming->out);
+		naming->n_shown++;
+	}
+	return false;
+}
+
 /* A call of the program, or why the path ends. */
 static void write_call(struct naming *naming)
 {
 	const char *stop = column_text(naming, COLUMN_STOP);
 	bool is_first = naming->n_shown == 0;
 
-	if (is_initialiser_again(naming) || is_part_again(naming))
+	if (naming->is_whole ? is_operator_new(naming, stop)
+			     : is_initialiser_again(naming) || is_part_again(naming))
 		return;
 	if (naming->n_shown == naming->max_shown) {
 		naming->is_cut = true;
@@ -288,9 +331,11 @@ static void write_call(struct naming *naming)
 		fputs(" < ", naming->out);
 	if (stop)
 		fprintf(naming->out, "(%s)", stop);
+	else if (naming->is_whole)
+		write_whole_place(naming);
 	else
 		write_place(naming);
-	if (is_first)
+	if (is_first && !naming->is_whole)
 		write_folded(naming);
 }
 
@@ -326,14 +371,17 @@ static int64_t name_row(struct naming *naming, int64_t stack_id, bool is_behind)
 	sqlite3_bind_int64(naming->row, 1, stack_id);
 	while (!naming->is_cut && (code = statement_advance(naming->row)) == SQLITE_ROW) {
 		parent = sqlite3_column_int64(naming->row, COLUMN_PARENT);
-		if (is_behind || (is_library(naming) && naming->n_shown == 0))
+		if (naming->is_whole)
+			write_call(naming);
+		else if (is_behind || (is_library(naming) && naming->n_shown == 0))
 			fold(naming, column_text(naming, COLUMN_FUNCTION));
 		else if (!is_library(naming))
 			write_call(naming);
 	}
 	if (code != SQLITE_ROW && code != SQLITE_DONE)
 		naming->code = code;
-	if (is_behind && naming->has_inner && has_siblings(naming, parent, stack_id))
+	if (!naming->is_whole && is_behind && naming->has_inner &&
+	    has_siblings(naming, parent, stack_id))
 		naming->folded.is_forked = true;
 	return naming->code == SQLITE_OK ? parent : 0;
 }
@@ -427,17 +475,14 @@ static struct queries *prepare_queries(sqlite3 *db, int *ret_code)
 	return queries;
 }
 
-static char *make_name(sqlite3 *db, struct naming *naming, const struct queries *queries,
-		       int64_t stack_id)
+static char *write_with(struct naming *naming, const struct queries *queries, int64_t stack_id)
 {
 	naming->row = queries->row;
 	naming->sibling = queries->sibling;
-	if (stack_id)
+	if (!naming->is_whole)
 		naming->user_id = find_user(naming, stack_id);
-	char *text = naming->code != SQLITE_OK ? NULL
-		     : naming->user_id
-			     ? write_name(naming, stack_id)
-			     : stack_text_make(db, stack_id, naming->max_shown, &naming->code);
+	naming->is_whole |= !naming->user_id;
+	char *text = naming->code == SQLITE_OK ? write_name(naming, stack_id) : NULL;
 	sqlite3_reset(naming->row);
 	sqlite3_reset(naming->sibling);
 	return text;
@@ -446,34 +491,49 @@ static char *make_name(sqlite3 *db, struct naming *naming, const struct queries 
 /* SQLite keeps what belongs to an argument that is constant, as the number of calls is. */
 #define KEEPER 1
 
-static char *make_short_name(sqlite3_context *context, struct naming *naming, int64_t stack_id)
+/* Give the name of the stack in the first argument. */
+static void name(sqlite3_context *context, struct naming *naming, sqlite3_value **args)
 {
-	sqlite3 *db = sqlite3_context_db_handle(context);
+	int64_t stack_id = sqlite3_value_int64(args[0]);
 	struct queries *kept = sqlite3_get_auxdata(context, KEEPER);
-	struct queries *queries = kept ? kept : prepare_queries(db, &naming->code);
-	char *text = queries ? make_name(db, naming, queries, stack_id) : NULL;
+	struct queries *queries =
+		kept ? kept : prepare_queries(sqlite3_context_db_handle(context), &naming->code);
+	auto_free char *text = !queries	  ? NULL
+			       : stack_id ? write_with(naming, queries, stack_id)
+					  : strdup("(no stack recorded)");
 
 	if (queries && !kept) /* it may be freed at once */
 		sqlite3_set_auxdata(context, KEEPER, queries, free_queries);
-	return text;
+	if (naming->code == SQLITE_OK && !text)
+		naming->code = SQLITE_NOMEM;
+	if (naming->code != SQLITE_OK)
+		sqlite3_result_error_code(context, naming->code);
+	else
+		give(context, stack_id, text);
 }
 
 static void site_name(sqlite3_context *context, int n_args, sqlite3_value **args)
 {
+	bool is_full = names_of(context) & REPORT_NAMES_FULL;
+	struct naming naming = {
+		.max_shown = is_full	  ? MAX_DEPTH
+			     : n_args > 1 ? sqlite3_value_int(args[1])
+					  : DEFAULT_CALLS,
+		.has_inner = n_args <= 2 || sqlite3_value_int(args[2]) != 0,
+		.is_whole = is_full,
+	};
+
+	name(context, &naming, args);
+}
+
+static void stack_text(sqlite3_context *context, int n_args, sqlite3_value **args)
+{
 	struct naming naming = {
 		.max_shown = n_args > 1 ? sqlite3_value_int(args[1]) : DEFAULT_CALLS,
-		.has_inner = n_args <= 2 || sqlite3_value_int(args[2]) != 0,
+		.is_whole = true,
 	};
-	bool is_full = names_of(context) & REPORT_NAMES_FULL;
-	int64_t stack_id = sqlite3_value_int64(args[0]);
-	auto_free char *text = is_full ? stack_text_make(sqlite3_context_db_handle(context),
-							 stack_id, MAX_DEPTH, &naming.code)
-				       : make_short_name(context, &naming, stack_id);
 
-	if (naming.code != SQLITE_OK)
-		sqlite3_result_error_code(context, naming.code);
-	else
-		give(context, stack_id, text);
+	name(context, &naming, args);
 }
 
 int site_name_register(sqlite3 *db, const unsigned *names)
@@ -484,5 +544,8 @@ int site_name_register(sqlite3 *db, const unsigned *names)
 	for (int n_args = 1; code == SQLITE_OK && n_args <= 3; n_args++)
 		code = sqlite3_create_function(db, "site_name", n_args, flags, (void *)names,
 					       site_name, NULL, NULL);
+	for (int n_args = 1; code == SQLITE_OK && n_args <= 2; n_args++)
+		code = sqlite3_create_function(db, "stack_text", n_args, flags, NULL, stack_text,
+					       NULL, NULL);
 	return code;
 }

@@ -17,7 +17,13 @@ enum report_names { REPORT_NAMES_FULL = 1, REPORT_NAMES_LINKED = 2 };
  * further out are left out. At most n_calls (default 3) of the program's are shown, a longer path
  * ends in "< …". Names are without template arguments and parameters, and cut in their middle. A
  * stack without a call of the program is shown as by stack_text(). names: enum
- * report_names, of the caller, and as it is when it is called; NULL: 0. Returns an SQLite code.
+ * report_names, of the caller, and as it is when it is called; NULL: 0.
+ *
+ * And stack_text(stack_id [, n_frames]): a call stack on one line, innermost first, "build_table
+ * table.c:88 < main app.c:21". Frames inside the C++ runtime's operator new are left out at the
+ * inner end, where they say nothing about the program. n_frames (default 3) bounds the frames
+ * shown; a longer stack ends in "< …", one that could not be followed in its reason, "(no frame
+ * pointer)". Inlined functions count as frames. Returns an SQLite code.
  */
 int site_name_register(sqlite3 *db, const unsigned *names);
 
