@@ -130,8 +130,7 @@ static int on_mapping(struct import *import, const struct trace_record *record)
 			.path = path,
 		},
 	};
-	int r = modules_mapping(import->modules, map, time_ns);
-	return r < 0 ? r : import_add_moment(import, &moment);
+	return modules_mapping(import->modules, map, time_ns) ?: import_add_moment(import, &moment);
 }
 
 static int on_heap_range(struct import *import, const struct trace_record *record)

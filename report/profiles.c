@@ -99,9 +99,7 @@ static int prepare(sqlite3 *db, const struct report_request *request)
 {
 	const struct profile_request wanted = { request->run_id, request->by, request->paths };
 	auto_profile struct profile *profile = NULL;
-	int r = profile_open(db, &wanted, &profile);
-
-	return r < 0 ? r : profile_tables(profile, db);
+	return profile_open(db, &wanted, &profile) ?: profile_tables(profile, db);
 }
 
 static double whole_of(sqlite3 *db)

@@ -517,8 +517,7 @@ static int write_frame(const struct stack_frame *frame, int64_t row,
 	*user = user_frame_of(lines, n, function, frame->object->path);
 	statement_integer_or_null(frames, 6, user->n_depth - 1, user->n_depth);
 
-	int r = statement_run(frames);
-	return r < 0 ? r : write_lines(writing->lines, row, frame, lines, n);
+	return statement_run(frames) ?: write_lines(writing->lines, row, frame, lines, n);
 }
 
 struct order {
@@ -740,8 +739,7 @@ static int write_hands_on(struct user_frames *users, sqlite3 *db)
 static int decide_users(const struct stacks *stacks, struct user_frames *users, sqlite3 *db)
 {
 	add_stacks(stacks, users);
-	int r = user_frames_decide(users);
-	return r < 0 ? r : write_hands_on(users, db);
+	return user_frames_decide(users) ?: write_hands_on(users, db);
 }
 
 static int write_stacks(const struct stacks *stacks, sqlite3 *db, const struct user_frames *users)

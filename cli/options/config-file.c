@@ -219,8 +219,7 @@ static int take_file(struct option_set *options, enum option_origin origin,
 	fd = -1;
 	reading.file = stream;
 	file->is_read = true;
-	int r = parse(&reading, file->path);
-	return r < 0 ? r : option_take_preset(options);
+	return parse(&reading, file->path) ?: option_take_preset(options);
 }
 
 static void find_places(struct config_file files[CONFIG_COUNT])

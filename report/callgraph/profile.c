@@ -361,6 +361,5 @@ int profile_tables(const struct profile *profile, sqlite3 *db)
 {
 	if (sqlite3_exec(db, tables_sql, NULL, NULL, NULL) != SQLITE_OK)
 		return -EPROTO;
-	int r = insert_functions(profile, db);
-	return r < 0 ? r : insert_calls(profile, db);
+	return insert_functions(profile, db) ?: insert_calls(profile, db);
 }

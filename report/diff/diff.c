@@ -388,8 +388,7 @@ static int find(struct diff *diff, sqlite3 **ret_failed)
 	if (r < 0)
 		return r;
 	*ret_failed = request->sides[0].db;
-	r = diff_sites_pair(&diff->sites);
-	return r < 0 ? r : find_changes(diff);
+	return diff_sites_pair(&diff->sites) ?: find_changes(diff);
 }
 
 int diff_write(FILE *out, const struct diff_request *request, sqlite3 **ret_failed)

@@ -246,7 +246,5 @@ int view_picture(struct view_question *question)
 		.width = (unsigned)view_value(question, VIEW_WIDTH, DEFAULT_WIDTH),
 		.height = (unsigned)view_value(question, VIEW_HEIGHT, DEFAULT_HEIGHT),
 	};
-	int r = find_by(question, &request.by);
-
-	return r < 0 ? r : make_picture(question, &request);
+	return find_by(question, &request.by) ?: make_picture(question, &request);
 }

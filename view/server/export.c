@@ -352,8 +352,7 @@ static int find_what(struct store *store, const struct view_stored *stored)
 	store->other_run_id = report_sql_number(
 		db, "SELECT id FROM run WHERE id <> :run ORDER BY id < :run DESC, id DESC LIMIT 1",
 		store->run_id);
-	int r = find_picture(store);
-	return r < 0 ? r : find_part(store, stored);
+	return find_picture(store) ?: find_part(store, stored);
 }
 
 static int add_main_run(struct store *store)

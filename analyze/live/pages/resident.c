@@ -248,9 +248,7 @@ int residents_end(struct memory *memory, uint32_t process)
 
 int residents_flush(struct residents *residents)
 {
-	int r = rows_flush(residents->snapshots);
-
-	return r < 0 ? r : rows_flush(residents->parts);
+	return rows_flush(residents->snapshots) ?: rows_flush(residents->parts);
 }
 
 /* What it replaces keeps its sum. Takes over a snapshot on the heap. */
