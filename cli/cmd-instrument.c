@@ -130,11 +130,6 @@ static void read_build_id(int fd, char *text, size_t n_bytes)
 	elf_end(elf);
 }
 
-static long read_at(int fd, void *to, size_t n_bytes, uint64_t at)
-{
-	return pread(fd, to, n_bytes, (off_t)at);
-}
-
 #define MODULE_SIGNATURE "~Module signature appended~\n"
 
 static bool has_signature(int fd, const struct stat *status)
@@ -158,7 +153,7 @@ static const char *why_no_copy(int fd, const struct stat *status)
 		return "has capabilities (getcap): a copy would run without them";
 	if (has_signature(fd, status))
 		return "has a signature, which a copy would break";
-	if (program_file_why_not(read_at, fd) == TRACE_NOT_SANITIZER)
+	if (program_file_why_not(io_read_at, fd) == TRACE_NOT_SANITIZER)
 		return "is built with a sanitizer, which has its own malloc: a recording of it "
 		       "would be empty";
 	return NULL;

@@ -27,13 +27,14 @@ int io_write_all(int fd, const void *bytes, size_t n_bytes)
 	return 0;
 }
 
-ssize_t io_read_full(int fd, void *bytes, size_t n_bytes)
+/* at NULL: where the file's position is. */
+static ssize_t read_all(int fd, char *bytes, size_t n_bytes, const uint64_t *at)
 {
-	char *next = bytes;
 	size_t done = 0;
 
 	while (done < n_bytes) {
-		ssize_t n = read(fd, next + done, n_bytes - done);
+		ssize_t n = at ? pread(fd, bytes + done, n_bytes - done, (off_t)(*at + done))
+			       : read(fd, bytes + done, n_bytes - done);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
@@ -43,6 +44,16 @@ ssize_t io_read_full(int fd, void *bytes, size_t n_bytes)
 		done += (size_t)n;
 	}
 	return (ssize_t)done;
+}
+
+ssize_t io_read_full(int fd, void *bytes, size_t n_bytes)
+{
+	return read_all(fd, bytes, n_bytes, NULL);
+}
+
+ssize_t io_read_at(int fd, void *bytes, size_t n_bytes, uint64_t at)
+{
+	return read_all(fd, bytes, n_bytes, &at);
 }
 
 #define FIRST_READ_BYTES 4096u

@@ -16,6 +16,9 @@ int io_write_all(int fd, const void *bytes, size_t n_bytes);
  */
 ssize_t io_read_full(int fd, void *bytes, size_t n_bytes);
 
+/* The same from an offset on, of a file whose position stays. Also a program_read_fn. */
+ssize_t io_read_at(int fd, void *bytes, size_t n_bytes, uint64_t at);
+
 /*
  * Read a whole small file (as in /proc) into an allocated, NUL-terminated buffer of at most
  * max_bytes. The caller frees *ret_text. *ret_bytes (may be NULL) is its length without the NUL.

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/io.h"
 #include "common/elf-check.h"
 
 static int check(const char *path)
@@ -65,18 +66,13 @@ int run_command_find(const char *name, char ret_path[static PATH_MAX])
 	return err;
 }
 
-static long read_file(int fd, void *to, size_t n_bytes, uint64_t at)
-{
-	return pread(fd, to, n_bytes, (off_t)at);
-}
-
 /* The file is there, and the kernel has not found what it needs to start it. */
 static void explain_incomplete(const char *path, char *ret_why, size_t n_bytes)
 {
 	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	char interpreter[PATH_MAX];
 
-	if (fd >= 0 && program_file_interpreter(read_file, fd, interpreter, sizeof(interpreter)))
+	if (fd >= 0 && program_file_interpreter(io_read_at, fd, interpreter, sizeof(interpreter)))
 		snprintf(ret_why, n_bytes, "its first line names %.200s, which is not there",
 			 interpreter);
 	else

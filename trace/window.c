@@ -1,10 +1,9 @@
 #include "trace/window.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "common/array.h"
+#include "common/io.h"
 
 /* At least so much is read at once: frames of small streams are many and short. */
 #define READ_BYTES (256u << 10)
@@ -24,20 +23,10 @@ static int fill(struct trace_window *window, uint64_t offset, size_t n_bytes)
 	if (r < 0)
 		return r;
 
+	ssize_t n = io_read_at(window->fd, window->bytes, n_bytes, offset);
 	window->offset = offset;
-	window->n_bytes = 0;
-	while (window->n_bytes < n_bytes) {
-		ssize_t n = pread(window->fd, window->bytes + window->n_bytes,
-				  n_bytes - window->n_bytes, (off_t)(offset + window->n_bytes));
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			break;
-		window->n_bytes += (size_t)n;
-	}
-	return 0;
+	window->n_bytes = n < 0 ? 0 : (size_t)n;
+	return n < 0 ? (int)n : 0;
 }
 
 ssize_t trace_window_look(struct trace_window *window, uint64_t offset, size_t n_bytes,

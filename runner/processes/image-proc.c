@@ -172,11 +172,6 @@ bool image_blocks_signal(pid_t pid, int number)
 	return image_each_thread(pid, look_for_open, &open_thread) == 0 && !open_thread.is_found;
 }
 
-static long read_file(int fd, void *to, size_t n_bytes, uint64_t at)
-{
-	return pread(fd, to, n_bytes, (off_t)at);
-}
-
 /* AT_SECURE: ld.so drops LD_PRELOAD entries with a slash (ld.so(8)). */
 static bool raises_privileges(int fd, const struct stat *status)
 {
@@ -205,7 +200,7 @@ int image_file_why_not(const char *path)
 	}
 	if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))
 		return 0;
-	why_not = program_file_why_not(read_file, fd);
+	why_not = program_file_why_not(io_read_at, fd);
 	if ((why_not == 0 || why_not == TRACE_NOT_STATIC) && raises_privileges(fd, &status))
 		why_not = TRACE_NOT_SETUID;
 	return why_not;
@@ -215,7 +210,7 @@ bool image_file_has_malloc(const char *path)
 {
 	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
-	return fd >= 0 && program_file_defines(read_file, fd, "malloc");
+	return fd >= 0 && program_file_defines(io_read_at, fd, "malloc");
 }
 
 static void exe_path(pid_t pid, int exe_fd, char path[EXE_PATH_BYTES])
@@ -252,7 +247,7 @@ static int open_command(const char **path, char interpreter[PATH_MAX])
 	int fd = open(*path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
 	for (int i = 0; i < MAX_INTERPRETERS && fd >= 0 &&
-			program_file_interpreter(read_file, fd, interpreter, PATH_MAX);
+			program_file_interpreter(io_read_at, fd, interpreter, PATH_MAX);
 	     i++) {
 		close(fd);
 		*path = interpreter;
@@ -275,7 +270,7 @@ bool image_command_is_musl(const char *path)
 	char interpreter[PATH_MAX];
 	auto_close int fd = open_command(&path, interpreter);
 
-	return fd >= 0 && program_file_is_musl(read_file, fd);
+	return fd >= 0 && program_file_is_musl(io_read_at, fd);
 }
 
 static bool is_in_another_root(pid_t pid)

@@ -8,6 +8,7 @@
 
 #include "common/array.h"
 #include "common/cleanup.h"
+#include "common/io.h"
 
 #define NANOSECOND_DIGITS 9
 #define SECOND_DIGITS	  10
@@ -146,21 +147,8 @@ void heimdallr_log_finish(struct heimdallr_log *log)
 static ssize_t read_at(const char *path, uint64_t offset, char *bytes, size_t n_bytes)
 {
 	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
-	size_t n = 0;
 
-	if (fd < 0)
-		return -errno;
-	while (n < n_bytes) {
-		ssize_t got = pread(fd, bytes + n, n_bytes - n, (off_t)(offset + n));
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return -errno;
-		if (got == 0)
-			break;
-		n += (size_t)got;
-	}
-	return (ssize_t)n;
+	return fd < 0 ? -errno : io_read_at(fd, bytes, n_bytes, offset);
 }
 
 void heimdallr_log_seek(struct heimdallr_log *log, uint64_t offset)
