@@ -259,27 +259,6 @@ static int on_pool_reset(struct import *import, const struct note *note)
 						 });
 }
 
-static int count_pool_losses(struct import *import)
-{
-	const struct pools_losses *lost = memory_pool_losses(import->memory);
-	const struct {
-		const char *what;
-		uint64_t n;
-	} rows[] = {
-		{ "ends of blocks whose begin was not seen", lost->n_ends },
-		{ "references to blocks whose begin was not seen", lost->n_references },
-		{ "blocks nested too deep", lost->n_too_deep },
-		{ "blocks left out by --sample-bytes", lost->n_picked },
-		{ "blocks of too many pools, counted as of none", lost->n_pools },
-		{ "estimates of probes for blocks that are recorded", lost->n_known },
-	};
-	int r = 0;
-
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && r == 0; i++)
-		r = losses_count(&import->losses, "own allocators", rows[i].what, rows[i].n);
-	return r;
-}
-
 static int add_thunk(struct import *import, uint32_t thread, const struct merge_event *event)
 {
 	uint32_t process = memory_process_of(import->memory, thread);
@@ -483,9 +462,35 @@ static int write_totals(struct import *import)
 	return r;
 }
 
-int import_finish_notes(struct import *import)
+static int count_lost_notes(struct import *import)
 {
 	const struct regions_losses *lost = regions_losses(import->regions);
+	const struct pools_losses *pools = memory_pool_losses(import->memory);
+	const struct losses_row rows[] = {
+		{ "memsight.h", "pops of regions without a push", lost->n_pops },
+		{ "functions", "calls on too many paths, counted as if nothing had called them",
+		  lost->n_paths },
+		{ "memsight.h", "ends of pauses not seen",
+		  withheld_totals(import->withheld)->n_lost_ends },
+		{ "memsight.h", "regions nested too deep", lost->n_too_deep },
+		{ "memsight.h", "names of memory whose size nobody knows",
+		  import->tally.total.sizeless_names },
+		{ "own allocators", "ends of blocks whose begin was not seen", pools->n_ends },
+		{ "own allocators", "references to blocks whose begin was not seen",
+		  pools->n_references },
+		{ "own allocators", "blocks nested too deep", pools->n_too_deep },
+		{ "own allocators", "blocks left out by --sample-bytes", pools->n_picked },
+		{ "own allocators", "blocks of too many pools, counted as of none",
+		  pools->n_pools },
+		{ "own allocators", "estimates of probes for blocks that are recorded",
+		  pools->n_known },
+	};
+
+	return losses_count_each(&import->losses, rows, sizeof(rows) / sizeof(rows[0]));
+}
+
+int import_finish_notes(struct import *import)
+{
 	int r = regions_finish(import->regions, import->last_ns);
 
 	/* The recorder was killed, or this is a snapshot. */
@@ -494,27 +499,7 @@ int import_finish_notes(struct import *import)
 			   "UPDATE window SET end_ns = ?3 WHERE run_id = ?1 AND number = ?2", "nnn",
 			   import->run_id, (int64_t)import->open_window, import->last_ns);
 	if (r == 0)
-		r = withheld_finish(import->withheld, import->last_ns);
-	if (r == 0)
-		r = rows_flush(import->marks);
-	if (r == 0)
-		r = losses_count(&import->losses, "memsight.h", "pops of regions without a push",
-				 lost->n_pops);
-	if (r == 0)
-		r = losses_count(&import->losses, "functions",
-				 "calls on too many paths, counted as if nothing had called them",
-				 lost->n_paths);
-	if (r == 0)
-		r = losses_count(&import->losses, "memsight.h", "ends of pauses not seen",
-				 withheld_totals(import->withheld)->n_lost_ends);
-	if (r == 0)
-		r = losses_count(&import->losses, "memsight.h", "regions nested too deep",
-				 lost->n_too_deep);
-	if (r == 0)
-		r = losses_count(&import->losses, "memsight.h",
-				 "names of memory whose size nobody knows",
-				 import->tally.total.sizeless_names);
-	if (r == 0)
-		r = count_pool_losses(import);
+		r = withheld_finish(import->withheld, import->last_ns) ?:
+		    rows_flush(import->marks) ?: count_lost_notes(import);
 	return r < 0 ? r : write_totals(import);
 }

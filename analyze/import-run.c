@@ -165,35 +165,25 @@ int import_begin_run(struct import *import, bool *ret_is_skipped)
 static int count_damage(struct import *import)
 {
 	const struct trace_damage *damage = feed_damage(&import->feed);
-	const struct {
-		const char *reason;
-		uint64_t count;
-	} found[] = {
-		{ "damaged header", damage->header_damaged },
-		{ "damaged frames", damage->n_damaged_frames },
-		{ "items in damaged frames", damage->n_lost_items },
-		{ "unreadable bytes", damage->n_skipped_bytes },
-		{ "frames of a newer version", damage->n_unknown_frames },
-		{ "records of a newer version", damage->n_unknown_records },
-		{ "not committed: may be incomplete", damage->n_uncommitted_items },
-		{ "cut off: the recording did not end", !damage->ended },
-		{ "events of threads whose definition is lost", import->n_orphans },
-		{ "definition lost: call stacks", stacks_n_lost(import->stacks) },
-		{ "clock pairs that ran backwards", import->clock.n_refused },
+	const struct losses_row found[] = {
+		{ "trace", "damaged header", damage->header_damaged },
+		{ "trace", "damaged frames", damage->n_damaged_frames },
+		{ "trace", "items in damaged frames", damage->n_lost_items },
+		{ "trace", "unreadable bytes", damage->n_skipped_bytes },
+		{ "trace", "frames of a newer version", damage->n_unknown_frames },
+		{ "trace", "records of a newer version", damage->n_unknown_records },
+		{ "trace", "not committed: may be incomplete", damage->n_uncommitted_items },
+		{ "trace", "cut off: the recording did not end", !damage->ended },
+		{ "trace", "events of threads whose definition is lost", import->n_orphans },
+		{ "trace", "definition lost: call stacks", stacks_n_lost(import->stacks) },
+		{ "trace", "clock pairs that ran backwards", import->clock.n_refused },
+		{ "analyze", "touches of lines that --sharing had no room for",
+		  import->tally.lines.n_forgotten },
+		{ "analyze", "frees not seen: address allocated again",
+		  import->tally.total.missed_frees },
 	};
-	int r = 0;
 
-	for (size_t i = 0; i < sizeof(found) / sizeof(found[0]) && r == 0; i++)
-		r = losses_count(&import->losses, "trace", found[i].reason, found[i].count);
-	if (r == 0)
-		r = losses_count(&import->losses, "analyze",
-				 "touches of lines that --sharing had no room for",
-				 import->tally.lines.n_forgotten);
-	if (r == 0)
-		r = losses_count(&import->losses, "analyze",
-				 "frees not seen: address allocated again",
-				 import->tally.total.missed_frees);
-	return r;
+	return losses_count_each(&import->losses, found, sizeof(found) / sizeof(found[0]));
 }
 
 /* The first event of any kind; INT64_MIN: there was none. */

@@ -80,6 +80,15 @@ int losses_count(struct losses *losses, const char *source, const char *reason, 
 	return losses_add(losses, &item);
 }
 
+int losses_count_each(struct losses *losses, const struct losses_row *rows, size_t n)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = losses_count(losses, rows[i].source, rows[i].reason, rows[i].count);
+	return r;
+}
+
 int losses_write(const struct losses *losses, struct db *db, int64_t run_id)
 {
 	int r = 0;

@@ -33,5 +33,13 @@ int losses_add(struct losses *losses, const struct losses_item *item);
 /* The same for the whole run, with no time. */
 int losses_count(struct losses *losses, const char *source, const char *reason, uint64_t count);
 
+/* The same of several. */
+struct losses_row {
+	const char *source;
+	const char *reason;
+	uint64_t count;
+};
+int losses_count_each(struct losses *losses, const struct losses_row *rows, size_t n);
+
 /* Returns 0 or a negative errno. */
 int losses_write(const struct losses *losses, struct db *db, int64_t run_id);
