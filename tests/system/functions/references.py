@@ -44,6 +44,12 @@ def check_objects(checks, memsight, folder, victim):
                              options + ["--alloc-function", "object_dispose:free=arg1"])
     equal(checks, found, EXPECTED | {(160, FREED): 20}, f"{victim}: with what frees")
     equal(checks, database.losses(), {}, f"{victim}: losses with what frees")
+    # Without the function that makes them no reference is to a block; what destructors take is of
+    # the call around it.
+    database, found = record(checks, memsight, folder, victim, options[2:6])
+    equal(checks, (found, database.losses()), ({}, {
+        ("own allocators", "references to blocks whose begin was not seen"): 9210}),
+          f"{victim}: without what makes blocks")
 
 
 def check_boxes(checks, memsight, folder, victim):
