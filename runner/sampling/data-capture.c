@@ -537,8 +537,7 @@ bool run_data_wants(struct run_data *data, const struct image *image, uint64_t i
 	struct tried *tried = find_tried(data, image->id, ip);
 	uint32_t n_all = count_sample(data, tried->process_id);
 
-	if (++tried->n_samples < MIN_SAMPLES || tried->n_samples < n_all / ONE_IN ||
-	    tried->n_samples < tried->next)
+	if (++tried->n_samples < MIN_SAMPLES + n_all / ONE_IN || tried->n_samples < tried->next)
 		return false;
 	if (data->n_in_round >= MAX_IN_ROUND || data->counts.n_bytes >= MAX_BYTES) {
 		data->counts.n_over_limit += find_known(data, tried) != NULL;
