@@ -11,7 +11,7 @@
 #define MOST_CHAINS (UINT32_C(1) << 20) /* blocks of a list that are freed at once */
 
 /* From the slot, in words: where the stub at the entry has kept the first six arguments. */
-#define KEPT_ARGUMENTS "\0\xfa\xfb\xfc\xfd\xf9\xf8"
+#define KEPT_ARGUMENTS "\0\xf8\xf9\xfa\xfb\xf7\xf6"
 #define KEPT_RESULT    (-1)
 #define KEPT_FRAME     (-10) /* rbp, by the stub at the return */
 

@@ -20,31 +20,33 @@
 
 /* clang-format off */
 /*
- * What a call may clobber is kept, vector registers by who needs it: of a function whose code is
- * known compilers keep values even in these. Where a stub is interrupted, the frame around it is
- * that of who has called the function.
+ * What is below the stack pointer when a stub has returned: signal handlers leave 128 bytes there
+ * alone (System V ABI for AMD64, 3.2.2). The code that has called it jumps to the call before a
+ * thunk (ENTER), and that calls the function's own instructions behind ENTER (stack/thunk.c): by
+ * these two words. Where nothing is to be recorded, the stub itself returns to these.
  */
-#define PUSH(name) "push %" name "\n .cfi_adjust_cfa_offset 8\n"
-#define POP(name)  "pop %" name "\n .cfi_adjust_cfa_offset -8\n"
-#define KEEP                                                                                       \
-	PUSH("rax") PUSH("rcx") PUSH("rdx") PUSH("rsi") PUSH("rdi") PUSH("r8") PUSH("r9")          \
-	PUSH("r10") PUSH("r11") PUSH("rbp")                                                        \
-	"mov %rsp, %rbp\n"                                                                         \
-	".cfi_def_cfa_register %rbp\n"                                                             \
-	"and $-16, %rsp\n"
-#define GIVE_BACK                                                                                  \
-	"mov %rbp, %rsp\n"                                                                         \
-	".cfi_def_cfa_register %rsp\n"                                                             \
-	POP("rbp") POP("r11") POP("r10") POP("r9") POP("r8") POP("rdi") POP("rsi") POP("rdx")      \
-	POP("rcx") POP("rax")                                                                      \
-	"ret\n"
+#define ROOM_FOR_WORDS	 "lea -16(%rsp), %rsp\n .cfi_adjust_cfa_offset 16\n"
+#define ENTER		 "lea 8(%rsp), %rsp\n jmp *-24(%rsp)\n"
+#define CALL_ENTER                                                                                 \
+	"	lea 104(%rbp), %rsi\n"                                                            \
+	"	call ta_function_enter\n"                                                         \
+	"	mov 96(%rbp), %rcx\n"                                                             \
+	"	add $9, %rcx\n" /* of ENTER */                                                 \
+	"	mov 104(%rbp), %rdx\n"                                                            \
+	"	sub $4, %rdx\n" /* TA_THUNK_CALL_BYTES */                                         \
+	"	test %al, %al\n"                                                                  \
+	"	jz 1f\n"                                                                          \
+	"	mov %rdx, 88(%rbp)\n"                                                             \
+	"	mov %rcx, 80(%rbp)\n"                                                             \
+	"	jmp 2f\n"                                                                         \
+	"1:	mov %rcx, 96(%rbp)\n"                                                             \
+	"2:\n" TA_GIVE_BACK "	lea 16(%rsp), %rsp\n .cfi_adjust_cfa_offset -16\n	ret\n"
 
-__attribute__((used, visibility("hidden"))) void ta_function_enter(struct ta_function *function,
+__attribute__((used, visibility("hidden"))) bool ta_function_enter(struct ta_function *function,
 								   uintptr_t *slot);
-__attribute__((used, visibility("hidden"))) void ta_function_leave(uintptr_t *slot);
+static void ta_function_leave(uintptr_t *slot);
 __attribute__((used, visibility("hidden"))) void ta_function_probe(const struct ta_function *probe,
 								   uintptr_t *registers);
-extern const char ta_function_leave_stub[] __attribute__((visibility("hidden")));
 extern void ta_function_call_empty(uint64_t n) __attribute__((visibility("hidden")));
 /* Without a name: analyze learns from its calls what ours take. */
 struct ta_function ta_function_nothing __attribute__((used, visibility("hidden")));
@@ -55,19 +57,10 @@ __asm__(".text\n"
 	".type ta_function_enter_stub, @function\n"
 	"ta_function_enter_stub:\n"
 	".cfi_startproc\n"
-	".cfi_def_cfa_offset 16\n" KEEP
-	"	mov 80(%rbp), %rdi\n" /* behind the call in the code that the jump leads to */
-	"	mov -14(%rdi), %rdi\n"
-	"	lea 88(%rbp), %rsi\n"
-	"	call ta_function_enter\n" GIVE_BACK ".cfi_endproc\n"
-	".size ta_function_enter_stub, . - ta_function_enter_stub\n"
-	".hidden ta_function_leave_stub\n"
-	".globl ta_function_leave_stub\n"
-	".type ta_function_leave_stub, @function\n"
-	"ta_function_leave_stub:\n"
-	".cfi_startproc\n" KEEP "	lea 80(%rbp), %rdi\n"
-	"	call ta_function_leave\n" GIVE_BACK ".cfi_endproc\n"
-	".size ta_function_leave_stub, . - ta_function_leave_stub\n");
+	".cfi_def_cfa_offset 16\n" ROOM_FOR_WORDS TA_KEEP
+	"	mov 96(%rbp), %rdi\n" /* behind the call in the code that the jump leads to */
+	"	mov -14(%rdi), %rdi\n" CALL_ENTER ".cfi_endproc\n"
+	".size ta_function_enter_stub, . - ta_function_enter_stub\n");
 
 /*
  * Calls a function that does nothing but what an entered one does, so many times, with and without
@@ -78,19 +71,18 @@ __asm__(".text\n"
 	".globl ta_function_call_empty\n"
 	".type ta_function_call_empty, @function\n"
 	"ta_function_call_empty:\n"
-	".cfi_startproc\n" PUSH("rbx") "	mov %rdi, %rbx\n"
+	".cfi_startproc\n" TA_PUSH("rbx") "	mov %rdi, %rbx\n"
 	"1:	call ta_function_empty\n"
 	"	mov %rbx, %rdi\n"
 	"	call ta_own_work\n"
 	"	dec %rbx\n"
-	"	jnz 1b\n" POP("rbx") "	ret\n"
+	"	jnz 1b\n" TA_POP("rbx") "	ret\n"
 	".cfi_endproc\n"
 	".size ta_function_call_empty, . - ta_function_call_empty\n"
 	".type ta_function_empty, @function\n"
 	"ta_function_empty:\n"
 	".cfi_startproc\n"
-	"	call ta_function_enter_empty\n"
-	"	mov %rbx, %rdi\n"
+	"	call ta_function_enter_empty\n" ENTER "	mov %rbx, %rdi\n"
 	"	call ta_own_work\n"
 	"	ret\n"
 	".cfi_endproc\n"
@@ -98,10 +90,8 @@ __asm__(".text\n"
 	".type ta_function_enter_empty, @function\n"
 	"ta_function_enter_empty:\n"
 	".cfi_startproc\n"
-	".cfi_def_cfa_offset 16\n" KEEP
-	"	lea ta_function_nothing(%rip), %rdi\n"
-	"	lea 88(%rbp), %rsi\n"
-	"	call ta_function_enter\n" GIVE_BACK ".cfi_endproc\n"
+	".cfi_def_cfa_offset 16\n" ROOM_FOR_WORDS TA_KEEP
+	"	lea ta_function_nothing(%rip), %rdi\n" CALL_ENTER ".cfi_endproc\n"
 	".size ta_function_enter_empty, . - ta_function_enter_empty\n");
 
 /*
@@ -116,10 +106,11 @@ __asm__(".text\n"
 	"ta_function_probe_stub:\n"
 	".cfi_startproc\n"
 	".cfi_def_cfa_offset 144\n"
-	"pushfq\n .cfi_adjust_cfa_offset 8\n" PUSH("r15") PUSH("r14") PUSH("r13") PUSH("r12")
-	PUSH("r11") PUSH("r10") PUSH("r9") PUSH("r8") PUSH("rdi") PUSH("rsi") PUSH("rbp")
+	"pushfq\n .cfi_adjust_cfa_offset 8\n" TA_PUSH("r15") TA_PUSH("r14") TA_PUSH("r13")
+	TA_PUSH("r12") TA_PUSH("r11") TA_PUSH("r10") TA_PUSH("r9") TA_PUSH("r8") TA_PUSH("rdi")
+	TA_PUSH("rsi") TA_PUSH("rbp")
 	".cfi_rel_offset %rbp, 0\n"
-	PUSH("rsp") PUSH("rbx") PUSH("rdx") PUSH("rcx") PUSH("rax")
+	TA_PUSH("rsp") TA_PUSH("rbx") TA_PUSH("rdx") TA_PUSH("rcx") TA_PUSH("rax")
 	"	mov 144(%rsp), %rdi\n" /* its struct ta_function */
 	"	mov %rsp, %rsi\n"
 	"	mov %rsp, %rbp\n"
@@ -128,10 +119,10 @@ __asm__(".text\n"
 	"	and $-64, %rsp\n"
 	"	call ta_function_probe\n"
 	"	mov %rbp, %rsp\n"
-	".cfi_def_cfa_register %rsp\n" POP("rax") POP("rcx") POP("rdx") POP("rbx")
-	"	lea 8(%rsp), %rsp\n .cfi_adjust_cfa_offset -8\n" POP("rbp")
-	".cfi_same_value %rbp\n" POP("rsi") POP("rdi") POP("r8") POP("r9") POP("r10") POP("r11")
-	POP("r12") POP("r13") POP("r14") POP("r15")
+	".cfi_def_cfa_register %rsp\n" TA_POP("rax") TA_POP("rcx") TA_POP("rdx") TA_POP("rbx")
+	"	lea 8(%rsp), %rsp\n .cfi_adjust_cfa_offset -8\n" TA_POP("rbp")
+	".cfi_same_value %rbp\n" TA_POP("rsi") TA_POP("rdi") TA_POP("r8") TA_POP("r9")
+	TA_POP("r10") TA_POP("r11") TA_POP("r12") TA_POP("r13") TA_POP("r14") TA_POP("r15")
 	"popfq\n .cfi_adjust_cfa_offset -8\n"
 	"	ret\n"
 	".cfi_endproc\n"
@@ -256,14 +247,14 @@ static ta_always_inline uintptr_t end_before(const struct ta_hook *hook, const u
 	return data->to;
 }
 
-static __attribute__((noinline)) void enter_allocator(struct ta_function *function, uintptr_t *slot)
+static __attribute__((noinline)) bool enter_allocator(struct ta_function *function, uintptr_t *slot)
 {
 	uintptr_t to = *slot;
 	struct ta_hook hook;
 	uint32_t number = 0;
 
 	if (!ta_hook_enter_kept(&hook, slot - 1, RING_EVENTS_HEAP))
-		return;
+		return false;
 	if (ta_allocator_enter(&hook, function, slot)) {
 		if (ta_thunk_is(to))
 			to = end_before(&hook, slot);
@@ -275,19 +266,18 @@ static __attribute__((noinline)) void enter_allocator(struct ta_function *functi
 	}
 	ta_hook_leave(&hook);
 	*slot = to;
+	return number;
 }
 
-/* Is the call recorded? */
+/* True: its return address is a thunk now. */
 static ta_always_inline bool enter(struct ta_function *function, uintptr_t *slot)
 {
 	uintptr_t to = *slot;
 	struct ta_hook hook;
 	uint32_t number;
 
-	if (ta_unlikely(function->rule != NULL)) {
-		enter_allocator(function, slot);
-		return false;
-	}
+	if (ta_unlikely(function->rule != NULL))
+		return enter_allocator(function, slot);
 	/* What an allocator's function jumps to hands out its block. */
 	if (ta_unlikely(ta_thunk_is(to)) && is_allocator(ta_thunk_data_of(to)->function))
 		return false;
@@ -417,7 +407,7 @@ bool ta_function_begin(void)
 		places = (_Atomic uint32_t *)memory;
 		keys = (uintptr_t *)(places + N_PLACES);
 	}
-	return ta_thunk_begin(ta_function_leave_stub);
+	return ta_thunk_begin(ta_function_leave);
 }
 
 /* What registers are saved and restored around takes more of the thread's time than usual. */
@@ -453,10 +443,11 @@ static bool is_in_plugin(void)
 	return ta_plugins_are_on && ta_tls.thread && ta_tls.thread->asking;
 }
 
-static __attribute__((noinline)) void enter_slow(struct ta_function *function, uintptr_t *slot)
+static __attribute__((noinline)) bool enter_slow(struct ta_function *function, uintptr_t *slot)
 {
 	uint64_t since = own_now();
 	struct vector_state state;
+	bool is_entered;
 
 	save(&state);
 	if (ta_unlikely(atomic_load_explicit(&must_measure, memory_order_relaxed)) &&
@@ -465,11 +456,13 @@ static __attribute__((noinline)) void enter_slow(struct ta_function *function, u
 	own_add(since);
 	if (ta_thunk_is(*slot))
 		ask_plugins(TRACE_ASKED_REGION_END, slot); /* of what ends by jumping here */
-	if (enter(function, slot))
+	is_entered = enter(function, slot);
+	if (is_entered && !function->rule)
 		ask_plugins(TRACE_ASKED_REGION_BEGIN, slot);
 	since = own_now();
 	restore(&state);
 	own_add(since);
+	return is_entered;
 }
 
 static __attribute__((noinline)) void leave_slow(uintptr_t *slot)
@@ -491,25 +484,27 @@ static __attribute__((noinline)) void leave_slow(uintptr_t *slot)
 	own_add(since);
 }
 
-static __attribute__((noinline)) void enter_other(struct ta_function *function, uintptr_t *slot,
+static __attribute__((noinline)) bool enter_other(struct ta_function *function, uintptr_t *slot,
 						  uint32_t state)
 {
 	if (is_quick(state) && !is_long(function))
-		enter(function, slot);
-	else if (state != TA_OFF && !is_in_plugin())
-		enter_slow(function, slot);
+		return enter(function, slot);
+	return state != TA_OFF && !is_in_plugin() && enter_slow(function, slot);
 }
 
-void ta_function_enter(struct ta_function *function, uintptr_t *slot)
+/* As enter(). */
+bool ta_function_enter(struct ta_function *function, uintptr_t *slot)
 {
 	uint32_t state = atomic_load_explicit(&ta_state.word, memory_order_relaxed);
 	uint32_t number = atomic_load_explicit(&function->last, memory_order_relaxed);
 
 	if (ta_unlikely(!is_usual(function, state) || ta_thunk_data[number].to != *slot ||
 			ta_thunk_is(*slot) || ta_image.flags & RING_FLAG_STEERED))
-		enter_other(function, slot, state);
-	else if (write_usual(TRACE_CALL_FUNCTION_ENTER, slot, function->name_id))
-		*slot = ta_thunk_address(number); /* last: see enter() */
+		return enter_other(function, slot, state);
+	if (ta_unlikely(!write_usual(TRACE_CALL_FUNCTION_ENTER, slot, function->name_id)))
+		return false;
+	*slot = ta_thunk_address(number); /* last: see enter() */
+	return true;
 }
 
 static __attribute__((noinline)) void leave_other(uintptr_t *slot, uint32_t state)
@@ -523,7 +518,7 @@ static __attribute__((noinline)) void leave_other(uintptr_t *slot, uint32_t stat
 		leave_slow(slot);
 }
 
-void ta_function_leave(uintptr_t *slot)
+static void ta_function_leave(uintptr_t *slot)
 {
 	uint32_t state = atomic_load_explicit(&ta_state.word, memory_order_relaxed);
 	const struct ta_function *function = ta_thunk_data_of(*slot)->function;

@@ -26,9 +26,14 @@ struct ta_function {
 
 /*
  * Code that a jump leads to has, in front of 6 bytes of a call of this stub, the address of its
- * struct ta_function. The stub returns with all registers as they were.
+ * struct ta_function. Behind the call stand lea 8(%rsp), %rsp; jmp *-24(%rsp), then the function's
+ * own instructions. The stub returns to one or the other, with all registers as they were.
  */
 extern const char ta_function_enter_stub[] __attribute__((visibility("hidden")));
+#define TA_FUNCTION_ENTER                                                                          \
+	{                                                                                          \
+		0x48, 0x8d, 0x64, 0x24, 0x08, 0xff, 0x64, 0x24, 0xe8                               \
+	}
 
 /*
  * The same for a probe, amid its code: 144 bytes below its stack pointer lies where to return to,

@@ -19,7 +19,7 @@
 #define FAR_BYTES	 (UINT64_C(1500) << 20) /* behind a file: room for its heap is left */
 #define FIXED_NO_REPLACE 0x100000 /* MAP_FIXED_NOREPLACE, Linux 4.17; before: a mere wish */
 #define AREA_HEAD_BYTES	 16u /* the addresses of the stubs of functions and of probes */
-#define SLOT_HEAD_BYTES	 14u /* the function's address, a call of the stub */
+#define SLOT_HEAD_BYTES	 23u /* the function's address, a call of the stub, the way in */
 #define COUNT_BYTES	 8u /* what adds one to a counter */
 #define SHSTK_STATUS	 0x5005 /* ARCH_SHSTK_STATUS, Linux 6.6 */
 
@@ -133,6 +133,7 @@ static bool fill_slot(const struct ta_place *place, uint32_t i, uint8_t *slot)
 {
 	const struct plan_function *function = &planned[i];
 	const struct ta_function *own = &functions[i];
+	static const uint8_t enter[] = TA_FUNCTION_ENTER;
 	uint8_t *code = slot + SLOT_HEAD_BYTES;
 	bool is_near;
 
@@ -141,7 +142,8 @@ static bool fill_slot(const struct ta_place *place, uint32_t i, uint8_t *slot)
 	} else {
 		copy(slot, &own, sizeof(own));
 		copy(slot + 8, (const uint8_t[]){ 0xff, 0x15 }, 2); /* call *stub(%rip) */
-		is_near = put_near(slot + 10, (uintptr_t)code, (uintptr_t)place->area);
+		is_near = put_near(slot + 10, (uintptr_t)slot + 14, (uintptr_t)place->area);
+		copy(slot + 14, enter, sizeof(enter));
 	}
 	copy(code, function->code, function->n_code);
 	for (uint32_t k = 0; k < function->n_fixes && k < PLAN_MAX_FIXES; k++) {

@@ -17,10 +17,14 @@ struct ta_places ta_places;
 /*
  * A caller finds a thunk T as a return address, asks for the rule at T - 1 (hence the room before
  * the first one), and gets: the frame is empty; the return address, less one, as that of an
- * interrupted instruction is looked up as it is, stands at (rip & -16) + 16 * TA_MAX_THUNKS. DWARF
- * 5 sections 2.5 and 6.4.2.3 (DW_CFA_val_expression); augmentation "S". Each thunk has a jump of
- * its own, which the processor can foresee. What stands beside them is put over the pages behind
- * when it is needed: nobody else pays for it.
+ * interrupted instruction is looked up as it is, stands at ((rip + 4) & -16) + 16 * TA_MAX_THUNKS.
+ * DWARF 5 sections 2.5 and 6.4.2.3 (DW_CFA_val_expression); augmentation "S". At the ret, 11 bytes
+ * behind T, 8 bytes more are on the stack.
+ *
+ * Processors foresee a return by the call that it belongs to. So a function is entered by a call
+ * that ends at its thunk (functions/calls.c says what it finds below the stack pointer), and the
+ * thunk returns to where the program's own call would have. What stands beside them is put over
+ * the pages behind when it is needed: nobody else pays for it.
  */
 __asm__(".section .text.zz_thunks,\"ax\",@progbits\n"
 	".p2align 12\n"
@@ -31,29 +35,41 @@ __asm__(".section .text.zz_thunks,\"ax\",@progbits\n"
 	".type " ATTACH_THUNKS ", @function\n"
 	".cfi_startproc\n"
 	".cfi_signal_frame\n"
-	".cfi_def_cfa %rsp, 0\n"
-	/* breg16 0, const1s -16, and, plus_uconst 0x100000, deref, lit1, minus */
-	".cfi_escape 0x16, 16, 12, 0x80, 0, 0x09, 0xf0, 0x1a, 0x23, 0x80, 0x80, 0x40, 0x06, 0x31, "
+	/* breg7 0, breg16 0, lit15, and, lit11, eq, lit3, shl, plus */
+	".cfi_escape 0x0f, 11, 0x77, 0, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x29, 0x33, 0x24, 0x22\n"
+	/* breg16 4, const1s -16, and, plus_uconst 0x100000, deref, lit1, minus */
+	".cfi_escape 0x16, 16, 12, 0x80, 4, 0x09, 0xf0, 0x1a, 0x23, 0x80, 0x80, 0x40, 0x06, 0x31, "
 	"0x1c\n"
 	"	.skip 4096, 0xcc\n"
 	"ta_thunks:\n" ATTACH_THUNKS ":\n"
 	".rept 65536\n"
-	"	call *ta_thunk_leave(%rip)\n"
-	"	jmp *0xffff4(%rip)\n"
-	"	.skip 4, 0xcc\n"
+	"	call ta_thunk_leave_stub\n"
+	"	push 0xffff5(%rip)\n"
+	"	ret\n"
+	"	call *-32(%rsp)\n" /* to the function of the next one */
 	".endr\n"
 	".cfi_endproc\n"
 	".size " ATTACH_THUNKS ", . - " ATTACH_THUNKS "\n"
 	"ta_thunk_data:\n"
 	"	.skip 0x100000\n"
 	".previous\n");
+
+/* clang-format off */
+__asm__(".text\n"
+	".type ta_thunk_leave_stub, @function\n"
+	"ta_thunk_leave_stub:\n"
+	".cfi_startproc\n" TA_KEEP "	lea 80(%rbp), %rdi\n"
+	"	call *ta_thunk_leave(%rip)\n" TA_GIVE_BACK "	ret\n"
+	".cfi_endproc\n"
+	".size ta_thunk_leave_stub, . - ta_thunk_leave_stub\n");
+/* clang-format on */
 _Static_assert(TA_THUNK_BYTES *TA_MAX_THUNKS == 0x100000, "as above");
 _Static_assert(sizeof(struct ta_thunk_data) == TA_THUNK_BYTES, "one beside each");
 
-__attribute__((used, visibility("hidden"))) const char *ta_thunk_leave;
+__attribute__((used, visibility("hidden"))) void (*ta_thunk_leave)(uintptr_t *slot);
 static _Atomic uint32_t n_thunks = 1; /* that are taken; none has the number 0 */
 
-bool ta_thunk_begin(const char *leave)
+bool ta_thunk_begin(void (*leave)(uintptr_t *slot))
 {
 	size_t n_bytes = TA_THUNK_BYTES * TA_MAX_THUNKS;
 

@@ -73,8 +73,32 @@ static inline uintptr_t ta_thunk_address(uint32_t number)
 	return (uintptr_t)ta_thunks + number * TA_THUNK_BYTES;
 }
 
-/* Thunks are to call `leave` and then go where they lead to. False: there is no memory. Again. */
-bool ta_thunk_begin(const char *leave);
+/*
+ * Before the first one. They call `leave` with where the return address lies, and go where they
+ * lead to. False: there is no memory. May be called again.
+ */
+bool ta_thunk_begin(void (*leave)(uintptr_t *slot));
+
+/* clang-format off */
+/*
+ * In assembly, what a call may clobber is kept, vector registers by who needs it: of a function
+ * whose code is known compilers keep values even in these. Where a stub is interrupted, the frame
+ * around it is that of who has called the function.
+ */
+#define TA_PUSH(name) "push %" name "\n .cfi_adjust_cfa_offset 8\n"
+#define TA_POP(name)  "pop %" name "\n .cfi_adjust_cfa_offset -8\n"
+#define TA_KEEP                                                                                    \
+	TA_PUSH("rax") TA_PUSH("rcx") TA_PUSH("rdx") TA_PUSH("rsi") TA_PUSH("rdi")                 \
+	TA_PUSH("r8") TA_PUSH("r9") TA_PUSH("r10") TA_PUSH("r11") TA_PUSH("rbp")                   \
+	"mov %rsp, %rbp\n"                                                                         \
+	".cfi_def_cfa_register %rbp\n"                                                             \
+	"and $-16, %rsp\n"
+#define TA_GIVE_BACK                                                                               \
+	"mov %rbp, %rsp\n"                                                                         \
+	".cfi_def_cfa_register %rsp\n"                                                             \
+	TA_POP("rbp") TA_POP("r11") TA_POP("r10") TA_POP("r9") TA_POP("r8")                        \
+	TA_POP("rdi") TA_POP("rsi") TA_POP("rdx") TA_POP("rcx") TA_POP("rax")
+/* clang-format on */
 
 /* The number of a new one; 0: there are no more. Signal safe. */
 uint32_t ta_thunk_take(struct ta_function *function, uintptr_t to);
