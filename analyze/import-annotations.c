@@ -131,6 +131,7 @@ static int end_window(struct import *import, const struct import_moment *moment)
 			   "UPDATE window SET end_ns = ?3 WHERE run_id = ?1 AND number = ?2", "nnn",
 			   import->run_id, (int64_t)moment->process, import->now_ns);
 	import->open_window = 0;
+	import->last_window = moment->process;
 	memory_set_withheld(import->memory);
 	return r < 0 ? r : withheld_switch(import->withheld, false, import->now_ns);
 }
@@ -160,17 +161,21 @@ static int on_pop(struct import *import, const struct note *note)
 
 static int on_component(struct import *import, const struct note *note)
 {
+	bool of_window = note->event->call == TRACE_CALL_COMPONENT_WINDOW;
 	uint64_t asked_ticks = note->event->address >> 2;
 	struct component_reading reading = {
 		.thread = note->thread,
 		.process = memory_process_of(import->memory, note->thread),
 		.text = note->text,
-		.when = (enum trace_asked)(note->event->address & 3),
+		.when = (enum trace_asked)((note->event->address & (of_window ? 1 : 3)) +
+					   (of_window ? TRACE_ASKED_WINDOW_BEGIN : 0)),
 		.value = (int64_t)note->event->size,
 	};
 
 	if (!note->text)
 		return 0;
+	reading.window =
+		reading.when == TRACE_ASKED_WINDOW_END ? import->last_window : import->open_window;
 	if (asked_ticks <= MAX_ASKED_TICKS)
 		reading.asked_ns = merge_clock_of_ticks(&import->clock,
 							import->clock.start_ticks + asked_ticks) -
@@ -345,6 +350,7 @@ static const struct {
 	{ TRACE_CALL_COLLECT_PUSH, on_collect },
 	{ TRACE_CALL_COLLECT_POP, on_collect_end },
 	{ TRACE_CALL_COMPONENT, on_component },
+	{ TRACE_CALL_COMPONENT_WINDOW, on_component },
 	{ TRACE_CALL_PLUGIN_LOST, on_plugin_lost },
 	{ TRACE_CALL_FUNCTION_ENTER, on_enter },
 	{ TRACE_CALL_FUNCTION_LEAVE, on_leave },

@@ -105,6 +105,7 @@ struct import {
 	size_t n_moments_allocated;
 	uint64_t n_orphans; /* events of threads that nobody defined */
 	uint32_t open_window; /* its number; 0: none */
+	uint32_t last_window; /* that has ended */
 	int64_t now_ns; /* that the merge has reached */
 	int64_t last_ns; /* of anything that has a time */
 	char problem[400]; /* of import_result */

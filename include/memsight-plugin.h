@@ -7,7 +7,8 @@
  *
  * The library is loaded into the program before its main(). Each component is asked when the
  * process begins and ends, and by each thread when it enters and leaves a region
- * (memsight_region_push() and _pop() of memsight.h) or a function of --function-include.
+ * (memsight_region_push() and _pop() of memsight.h) or a function of --function-include; when a
+ * window begins and ends, by any thread of the process, which is then about to allocate or free.
  * docs/plugins.md has an example, and how the values show. C99 and C++98; there is nothing to link.
  *
  * What a plug-in allocates while it is called is not recorded. One that crashes, throws, or is slow

@@ -3,9 +3,27 @@
 
 /* clang-format off */
 
+/*
+ * Of components with values in rows of a report: what a counter grew by, or the most of another.
+ * of_row has their values by what rows of the report call id.
+ */
+#define COMPONENT_COLUMNS_SQL(condition) \
+	"WITH shown(kind, value, word) AS (VALUES ('counter', 'total', ''), ('counter', 'own'," \
+	"  'own '), ('gauge', 'most', 'most '), ('max', 'most', 'most '))" \
+	" SELECT group_concat(printf(' (SELECT %s FROM of_row WHERE component_id = %d AND of =" \
+	" id) AS \"%s%w [%w]\",', value, component.id, word, name, unit), '') FROM component" \
+	" CROSS JOIN shown USING (kind) WHERE run_id = :run AND EXISTS (SELECT 1 FROM" \
+	" component_value AS value WHERE value.run_id = :run AND component_id = component.id AND " \
+	condition ")"
+static const char region_columns_sql[] = COMPONENT_COLUMNS_SQL("path_id > 0");
+static const char window_columns_sql[] =
+	COMPONENT_COLUMNS_SQL("value.window > 0 AND word <> 'own '");
+
 static const char windows_sql[] =
-	"SELECT number AS window, start_ns AS begin, end_ns AS end, end_ns - start_ns AS length,"
-	" cause, live_bytes AS live, n_live AS blocks FROM window WHERE run_id = :run"
+	"WITH of_row AS (SELECT window AS of, component_id, total, most FROM component_value"
+	" WHERE run_id = :run), part AS (SELECT number AS id, * FROM window WHERE run_id = :run)"
+	" SELECT number AS window, start_ns AS begin, end_ns AS end, end_ns - start_ns AS length,"
+	" cause, live_bytes AS live," REPORT_MORE_COLUMNS " n_live AS blocks FROM part"
 	" ORDER BY number LIMIT :limit";
 
 const struct report report_window_list = {
@@ -16,6 +34,8 @@ const struct report report_window_list = {
 	.note = "live: recorded blocks that lived when the window began; blocks allocated"
 		" outside of windows are not known",
 	.sql = windows_sql,
+	.columns_sql = window_columns_sql,
+	.rest = TABLE_COUNT,
 	KINDS(TABLE_COUNT, TABLE_TIME, TABLE_TIME, TABLE_DURATION, TABLE_PLAIN, TABLE_BYTES,
 	      TABLE_COUNT),
 };
@@ -66,19 +86,6 @@ const struct report report_processes = {
 	REPORT_SQL_BLOCKS("all_blocks") " AS blocks, " REPORT_SQL_BLOCKS("all_bytes") " AS bytes," \
 	" " REPORT_SQL_BLOCKS("own_bytes") " AS \"own bytes\"," \
 	" " REPORT_SQL_FAULTS("all_faults") " AS faults," REPORT_MORE_COLUMNS
-
-/*
- * Of components with values in regions: what a counter grew by, or the most of another. of_row has
- * their values by what rows of the report call id.
- */
-static const char region_columns_sql[] =
-	"WITH shown(kind, value, word) AS (VALUES ('counter', 'total', ''), ('counter', 'own',"
-	"  'own '), ('gauge', 'most', 'most '), ('max', 'most', 'most '))"
-	" SELECT group_concat(printf(' (SELECT %s FROM of_row WHERE component_id = %d AND of ="
-	" id) AS \"%s%w [%w]\",', value, component.id, word, name, unit), '') FROM component"
-	" CROSS JOIN shown USING (kind) WHERE run_id = :run AND EXISTS (SELECT 1 FROM"
-	" component_value AS value WHERE value.run_id = :run AND component_id = component.id AND"
-	" path_id > 0)";
 
 /* Trips, and then what is in a region with those inside it; own: without them. */
 static const char regions_sql[] =
@@ -211,10 +218,10 @@ static const char components_sql[] =
 	"  FROM path JOIN region_total AS part ON part.run_id = :run AND part.parent_id ="
 	" path.id AND path.id > 0)"
 	" SELECT component.name AS component, total, own, round(mean, 1) AS mean, least, most, n,"
-	" unit, path.text AS region"
+	" unit, iif(window, printf('(window %d)', window), path.text) AS region"
 	" FROM component_value AS value JOIN component ON component.run_id = :run AND component.id"
 	" = component_id JOIN path ON path.id = path_id WHERE value.run_id = :run ORDER BY place,"
-	" component_id LIMIT :limit";
+	" window, component_id LIMIT :limit";
 
 static const char components_foot_sql[] =
 	"SELECT printf('plug-in %s: %,d readings, of %s each, taken out of the times of regions',"
@@ -225,7 +232,8 @@ const struct report report_plugins = {
 	.name = "plugins",
 	.title = "Values of plug-ins (record --load), by region",
 	.nothing = "No plug-in was asked: record --load FILE.so (docs/plugins.md).",
-	.note = "(process): from the begin of each process to its end; total: counters:"
+	.note = "(process): from the begin of each process to its end; (window N): likewise"
+		" in a window; total: counters:"
 		" what it grew by, added up over trips and threads; own: without the"
 		" regions inside; mean, least, most: of n, which are trips of a counter,"
 		" and else readings at begins and ends",

@@ -1135,6 +1135,7 @@ CREATE TABLE component_value (
     run_id       INTEGER NOT NULL, -- `run.id`
     component_id INTEGER NOT NULL, -- component.id
     path_id      INTEGER NOT NULL, -- region_total.id; 0: from the begin of processes to their end
+    window       INTEGER NOT NULL, -- with `path_id` 0: `window.number`, of processes in it; 0: none
     n            INTEGER NOT NULL, -- [by kind] counter: trips that began and ended with a value;
                                    -- gauge and max: readings
     total        INTEGER,          -- [by unit] counter: grown by, with the regions inside
@@ -1142,7 +1143,7 @@ CREATE TABLE component_value (
     mean         REAL NOT NULL,    -- [by unit] of n
     least        INTEGER NOT NULL, -- [by unit] of n
     most         INTEGER NOT NULL, -- [by unit] of n
-    PRIMARY KEY (run_id, component_id, path_id)
+    PRIMARY KEY (run_id, component_id, path_id, window)
 ) WITHOUT ROWID;
 
 -- Aggregate: one row per memory kind of a run that used `--heap`. *How much lay in the fast

@@ -47,6 +47,9 @@ enum trace_asked {
 	TRACE_ASKED_REGION_END, /* before the REGION_POP */
 	TRACE_ASKED_PROCESS_BEGIN,
 	TRACE_ASKED_PROCESS_END,
+	/* TRACE_CALL_COMPONENT_WINDOW, of which the lowest two bits are written: */
+	TRACE_ASKED_WINDOW_BEGIN, /* by the first thread of a process that has an event in it */
+	TRACE_ASKED_WINDOW_END,
 };
 
 /*

@@ -182,9 +182,9 @@ enum trace_call {
 	TRACE_CALL_OWN_TIME, /* what memsight took, see trace-control.h */
 	TRACE_CALL_REF, /* address: one more reference to a block */
 	TRACE_CALL_UNREF, /* one less: it ends with the last */
+	TRACE_CALL_COMPONENT_WINDOW, /* as COMPONENT, see trace-control.h */
 	TRACE_CALL_COUNT
 };
-
 #define TRACE_EVENT_NESTED (1u << 0) /* a flag: made by another hooked call, as an own mmap */
 
 /* An event as the reader gives it and the writer takes it. The file holds columns, below. */

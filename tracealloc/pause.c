@@ -2,6 +2,33 @@
 
 #include <string.h>
 
+bool (*ta_pause_listener)(bool begins);
+static _Atomic uint32_t told_order; /* to the listener */
+
+void ta_pause_listen(bool (*listener)(bool begins))
+{
+	atomic_store(&told_order, atomic_load(&ta_image.order));
+	ta_pause_listener = listener;
+}
+
+/* A hook that is at work goes on behind it. */
+void ta_pause_tell_listener(void)
+{
+	struct ta_own own = ta_tls;
+	uint32_t order = atomic_load(&ta_image.order), told = atomic_load(&told_order);
+
+	if (((order ^ told) & 1) == 0 || !atomic_compare_exchange_strong(&told_order, &told, order))
+		return;
+	ta_tls.guard = 0;
+	ta_compiler_barrier();
+	if (!ta_pause_listener(!(order & 1)))
+		atomic_store(&told_order, told);
+	ta_tls.guard_pc = own.guard_pc;
+	ta_tls.guard_word = own.guard_word;
+	ta_compiler_barrier();
+	ta_tls.guard = own.guard;
+}
+
 void ta_pause_renew(struct ta_thread *thread, uint32_t number)
 {
 	memset(thread->unrecorded, 0, sizeof(thread->unrecorded));

@@ -34,6 +34,20 @@ static inline bool ta_pause_is_lifted(uint32_t state)
 /* Follow the collector's order, as it is now. Signal safe. */
 void ta_pause_obey(void);
 
+/*
+ * Who wants to know when the collector begins a window from now on, and ends it; NULL: nobody.
+ * Called once in a process, by the first thread that follows, where no record is pending; the guard
+ * is not set then. False: it cannot be there, and another one may follow.
+ */
+void ta_pause_listen(bool (*listener)(bool begins));
+extern bool (*ta_pause_listener)(bool begins) __attribute__((visibility("hidden")));
+void ta_pause_tell_listener(void);
+static inline void ta_pause_tell(void)
+{
+	if (ta_unlikely(ta_pause_listener != NULL))
+		ta_pause_tell_listener();
+}
+
 /* The program was at the mark or region of this id at some time: recording may wait for it. */
 void ta_pause_passed(uint64_t id, uint64_t ticks);
 

@@ -10,6 +10,8 @@
 #include "store/database.h"
 
 #define MAX_THREAD (1u << 24)
+#define OF_PROCESS 1u
+#define OF_WINDOW  2u
 
 struct component {
 	uint32_t text;
@@ -18,10 +20,11 @@ struct component {
 	bool is_counter;
 };
 
-/* Of a component in a path of regions; path 0: in processes as a whole. */
+/* Of a component in a path of regions; path 0: in processes as a whole, or in a window. */
 struct value {
 	uint32_t component; /* number */
 	uint32_t path;
+	uint32_t window;
 	uint64_t n;
 	int64_t total; /* counters */
 	int64_t own;
@@ -33,7 +36,8 @@ struct value {
 struct begun {
 	uint32_t component;
 	uint32_t path;
-	uint64_t trip;
+	uint32_t window;
+	uint64_t trip; /* of a process OF_PROCESS or OF_WINDOW */
 	int64_t value;
 	int64_t inside; /* what it grew in regions inside it that have ended */
 };
@@ -142,18 +146,19 @@ static uint32_t number_of(struct components *components, uint32_t text)
 	return (uint32_t)++components->n;
 }
 
-static struct value *value_of(struct components *components, uint32_t component, uint32_t path)
+static struct value *value_of(struct components *components, const struct begun *at)
 {
-	uint64_t number = key_map_get(&components->by_path, component, path);
+	uint64_t place = (uint64_t)at->window << 32 | at->path;
+	uint64_t number = key_map_get(&components->by_path, at->component, place);
 
 	if (number)
 		return &components->values[number - 1];
 	if (grow_one(&components->values, components->n_values, &components->n_values_allocated) <
 		    0 ||
-	    key_map_put(&components->by_path, component, path, components->n_values + 1) < 0)
+	    key_map_put(&components->by_path, at->component, place, components->n_values + 1) < 0)
 		return NULL;
 	struct value *value = &components->values[components->n_values++];
-	*value = (struct value){ .component = component, .path = path };
+	*value = (struct value){ at->component, at->path, at->window };
 	return value;
 }
 
@@ -182,7 +187,7 @@ static int64_t difference(int64_t a, int64_t b)
 static int add(struct components *components, const struct begun *at, int64_t number, int64_t more,
 	       int64_t own)
 {
-	struct value *value = value_of(components, at->component, at->path);
+	struct value *value = value_of(components, at);
 
 	if (!value)
 		return -ENOMEM;
@@ -215,9 +220,11 @@ static int begin(struct components *components, struct place *place, const struc
 	if (grow_one(&place->begun, place->n_begun, &place->n_begun_allocated) < 0)
 		return -ENOMEM;
 	place->begun[place->n_begun++] = *begun;
-	return components->items[begun->component - 1].is_counter
-		       ? 0
-		       : add(components, begun, begun->value, 0, 0);
+	/* Of a window that is not known nothing counts yet. */
+	if (components->items[begun->component - 1].is_counter ||
+	    (!begun->path && begun->trip == OF_WINDOW && !begun->window))
+		return 0;
+	return add(components, begun, begun->value, 0, 0);
 }
 
 /* It began with one value, and ends with the other. */
@@ -287,48 +294,98 @@ static int remember_ending(struct place *place, uint32_t component, int64_t valu
 	return 0;
 }
 
-/* Nothing pops a process: each component has its end by itself. */
-static int end_process(struct components *components, struct place *place, uint32_t component,
-		       int64_t value)
+/* The run has begun in it, so nobody knew then. */
+static int end_first_window(struct components *components, struct begun *ended,
+			    const struct component_reading *reading)
+{
+	bool is_counter = components->items[ended->component - 1].is_counter;
+	int r;
+
+	ended->window = reading->window;
+	if (!ended->window)
+		return 0;
+	r = is_counter ? 0 : add(components, ended, ended->value, 0, 0);
+	return r < 0 ? r : end(components, ended, reading->value, false);
+}
+
+/* Nothing pops a process or window: each component has its end by itself. */
+static int end_whole(struct components *components, struct place *place,
+		     const struct component_reading *reading, uint32_t number, uint64_t trip)
 {
 	for (size_t i = 0; i < place->n_begun; i++) {
 		struct begun ended = place->begun[i];
 
-		if (ended.component != component)
+		if (ended.component != number || ended.trip != trip)
 			continue;
-		place->begun[i] = place->begun[--place->n_begun];
-		return end(components, &ended, value, false);
+		memmove(&place->begun[i], &place->begun[i + 1],
+			(--place->n_begun - i) * sizeof(ended));
+		if (trip == OF_WINDOW && !ended.window)
+			return end_first_window(components, &ended, reading);
+		return end(components, &ended, reading->value, false);
 	}
 	return 0;
 }
 
+/* What a process is in when it begins is a window for it. */
+static int begin_whole(struct components *components, struct place *place,
+		       const struct component_reading *reading, uint32_t number)
+{
+	struct begun begun = { .component = number, .trip = OF_PROCESS, .value = reading->value };
+	int r = reading->when == TRACE_ASKED_PROCESS_BEGIN ? begin(components, place, &begun) : 0;
+
+	for (size_t i = 0; i < place->n_begun; i++)
+		if (place->begun[i].component == number && place->begun[i].trip == OF_WINDOW)
+			place->begun[i--] = place->begun[--place->n_begun];
+	begun.trip = OF_WINDOW;
+	begun.window = reading->window;
+	return r < 0 ? r : begin(components, place, &begun);
+}
+
+static int take_whole(struct components *components, const struct component_reading *reading,
+		      uint32_t number)
+{
+	struct place *place = place_of(&components->processes, reading->process);
+	int r = 0;
+
+	if (!place)
+		return -ENOMEM;
+	switch (reading->when) {
+	case TRACE_ASKED_PROCESS_BEGIN:
+	case TRACE_ASKED_WINDOW_BEGIN:
+		return begin_whole(components, place, reading, number);
+	case TRACE_ASKED_PROCESS_END:
+		r = end_whole(components, place, reading, number, OF_PROCESS);
+		break;
+	default:
+		break;
+	}
+	return r < 0 ? r : end_whole(components, place, reading, number, OF_WINDOW);
+}
+
 int components_take(struct components *components, const struct component_reading *reading)
 {
-	bool of_process = reading->when >= TRACE_ASKED_PROCESS_BEGIN;
 	uint32_t number = number_of(components, reading->text);
-	struct place *place = place_of(of_process ? &components->processes : &components->threads,
-				       of_process ? reading->process : reading->thread);
+	struct component *component = number ? &components->items[number - 1] : NULL;
 	struct begun begun = {
 		.component = number,
-		.path = of_process ? 0 : reading->path,
-		.trip = of_process ? 1 : reading->trip,
+		.path = reading->path,
+		.trip = reading->trip,
 		.value = reading->value,
 	};
+	struct place *place;
 
-	if (!number || !place)
-		return number ? 0 : -ENOMEM;
-	struct component *component = &components->items[number - 1];
+	if (!component)
+		return -ENOMEM;
 	component->n_asked++;
 	component->asked_ns = saturated(component->asked_ns, reading->asked_ns);
-	switch (reading->when) {
-	case TRACE_ASKED_REGION_BEGIN:
-	case TRACE_ASKED_PROCESS_BEGIN:
+	if (reading->when >= TRACE_ASKED_PROCESS_BEGIN)
+		return take_whole(components, reading, number);
+	place = place_of(&components->threads, reading->thread);
+	if (!place)
+		return 0;
+	if (reading->when == TRACE_ASKED_REGION_BEGIN)
 		return begun.trip ? begin(components, place, &begun) : 0;
-	case TRACE_ASKED_PROCESS_END:
-		return end_process(components, place, number, reading->value);
-	default:
-		return remember_ending(place, number, reading->value);
-	}
+	return remember_ending(place, number, reading->value);
 }
 
 static int write_component(const struct components *components, struct db *db, int64_t run_id,
@@ -354,12 +411,12 @@ static int write_value(const struct components *components, struct db *db, int64
 	bool is_counter = components->items[value->component - 1].is_counter;
 
 	return db_run(db,
-		      "INSERT INTO component_value(run_id, component_id, path_id, n, total, own,"
-		      " mean, least, most) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-		      "nnnniirnn", run_id, (int64_t)value->component, (int64_t)value->path,
-		      (int64_t)value->n, is_counter ? value->total : INT64_MIN,
-		      is_counter ? value->own : INT64_MIN, value->sum / (double)value->n,
-		      value->least, value->most);
+		      "INSERT INTO component_value(run_id, component_id, path_id, window, n, total,"
+		      " own, mean, least, most) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+		      "nnnnniirnn", run_id, (int64_t)value->component, (int64_t)value->path,
+		      (int64_t)value->window, (int64_t)value->n,
+		      is_counter ? value->total : INT64_MIN, is_counter ? value->own : INT64_MIN,
+		      value->sum / (double)value->n, value->least, value->most);
 }
 
 int components_write(const struct components *components, struct db *db, int64_t run_id)

@@ -24,6 +24,7 @@ struct component_reading {
 	uint32_t text; /* of the component */
 	uint32_t path; /* of the region that has begun with the thread's last note */
 	uint64_t trip; /* its number, which grows; 0: none has, or its record is lost */
+	uint32_t window; /* that it is in, or that has ended last; 0: none */
 	enum trace_asked when;
 	int64_t value;
 	int64_t asked_ns; /* that asking took */

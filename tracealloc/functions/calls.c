@@ -15,7 +15,6 @@
 #define STATE_BYTES   4096u /* of x87, SSE, AVX and AVX-512 registers: 2,688 */
 #define STATE_PARTS   0xe7u /* their bits in XCR0 */
 #define N_EMPTY_CALLS 256u
-#define ASK_BYTES     (64u << 10) /* of stack that plug-ins find */
 #define LEGACY_BYTES  512u /* of FXSAVE; behind it lies XSAVE's header */
 
 /* clang-format off */
@@ -424,17 +423,13 @@ static void own_add(uint64_t since)
 		ta_own_add(ta_tls.thread, since);
 }
 
-/*
- * Plug-ins may need room, and locks: they are asked on the thread's own stack, where there is some,
- * and never within a hook.
- */
+/* Never within a hook: plug-ins may need locks. */
 static void ask_plugins(enum trace_asked when, const uintptr_t *slot)
 {
 	const struct ta_thread *thread = ta_tls.thread;
 
 	if (ta_plugins_are_on && thread && !ta_tls.guard && ta_seat_is_own() &&
-	    (uintptr_t)slot < thread->stack_end &&
-	    (uintptr_t)slot - ASK_BYTES > thread->stack_start)
+	    ta_plugins_have_room(thread, slot))
 		ta_plugins_ask(when);
 }
 

@@ -95,6 +95,8 @@ static struct ta_hook enter_outermost(const uintptr_t *frame, bool is_kept)
 	if (!ok && state != TA_OFF && !is_paused)
 		ta_image_count_late();
 	if (ok)
+		ta_pause_tell();
+	if (ok)
 		return (struct ta_hook){ .thread = ta_tls.thread };
 	ta_tls.guard = 0;
 	return (struct ta_hook){ .thread = NULL };

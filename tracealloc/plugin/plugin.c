@@ -243,9 +243,12 @@ static void tell(struct component *component, const struct answer *answer, enum 
 {
 	bool is_slow = answer->ticks > ta_image.ticks_per_ms * SLOW_MS;
 
+	enum trace_call call = when >= TRACE_ASKED_WINDOW_BEGIN ? TRACE_CALL_COMPONENT_WINDOW
+								: TRACE_CALL_COMPONENT;
+
 	if (answer->is_known)
-		ta_note_plugin(TRACE_CALL_COMPONENT, &component->name,
-			       answer->ticks << 2 | (uint64_t)when, answer->value);
+		ta_note_plugin(call, &component->name, answer->ticks << 2 | ((uint64_t)when & 3),
+			       answer->value);
 	if (answer->signal)
 		leave_out_component(component, signal_text(answer->signal));
 	else if (!is_slow)
@@ -308,6 +311,14 @@ void ta_plugins_ask_all(enum trace_asked when)
 		ta_hook_leave(&hook);
 	}
 	errno = saved;
+}
+
+static bool hear_window(bool begins)
+{
+	if (!ta_tls.thread || !ta_plugins_have_room(ta_tls.thread, TA_FRAME()))
+		return false;
+	ta_plugins_ask(begins ? TRACE_ASKED_WINDOW_BEGIN : TRACE_ASKED_WINDOW_END);
+	return true;
 }
 
 /* ---- Loading ---- */
@@ -474,6 +485,8 @@ void ta_plugins_start(void)
 	for (const char *at = all.load; *at; at += strlen(at) + 1)
 		take_entry(&library, at);
 	ta_plugins_are_on = all.n_components > 0;
+	if (ta_plugins_are_on)
+		ta_pause_listen(hear_window);
 	ta_plugins_ask(TRACE_ASKED_PROCESS_BEGIN);
 	errno = saved;
 }
@@ -530,6 +543,7 @@ long ta_plugins_end_late(void)
 void ta_plugins_forget(void)
 {
 	ta_plugins_are_on = false;
+	ta_pause_listen(NULL);
 	memset(&all, 0, sizeof(all));
 }
 

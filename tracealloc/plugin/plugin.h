@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "schemas/trace-control.h"
+#include "tracealloc/thread.h"
 
 /* A plug-in runs in this thread (ta_thread.asking). */
 struct ta_asking {
@@ -48,6 +49,16 @@ static inline void ta_plugins_look_again(void)
 {
 	if (__builtin_expect(ta_plugins_are_on, 0))
 		ta_plugins_must_look = true;
+}
+
+/*
+ * Plug-ins may need room: where it is not the program that calls for them, they are asked on the
+ * thread's own stack, where 64 KiB are left.
+ */
+static inline bool ta_plugins_have_room(const struct ta_thread *thread, const void *sp)
+{
+	return (uintptr_t)sp < thread->stack_end &&
+	       (uintptr_t)sp - (64u << 10) > thread->stack_start;
 }
 
 /* ta_plugins_ask() where there are any. Outside of hooks. */

@@ -443,6 +443,8 @@ static uint32_t answer_call(struct ta_thread *thread, bool is_outermost)
 		 */
 		ta_local_fetch_add(&chunk->reserved, -RING_CHUNK_CALL);
 		ta_pause_obey();
+		ta_pause_tell();
+		reserved = atomic_load_explicit(&thread->chunk->reserved, memory_order_relaxed);
 	}
 	return (uint32_t)reserved;
 }

@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 import json_schema
 from whole import Checks, run
@@ -100,6 +101,39 @@ def values_are_those_of_functions():
             ("sleep", "steps left out: steps took more than 1 ms three times in a row"):
         values, losses, _, _ = recorded(does, *CALLS, arguments=["functions"])
         checks.that(words in losses and ("level", "calls") in values, f"{does}: {losses}")
+
+
+def values_are_those_of_windows():
+    """Windows begin and end by hand; the program allocates in each, and between them."""
+    trace = os.path.join(FOLDER, "windows.mst")
+    with subprocess.Popen([MEMSIGHT, "record", "-q", "-o", trace, *OPTIONS, "--load", STEPS,
+                           "--", VICTIM, "windows"],
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        def allocates():
+            for _ in range(5):
+                process.stdin.write(b"x")
+                process.stdin.flush()
+                checks.that(process.stdout.read(1) == b"x", "it allocates")
+                time.sleep(0.02)
+
+        for word in "pause", "resume", "pause", "resume", "pause":
+            allocates()
+            run([MEMSIGHT, "ctl", trace, word])
+        allocates()
+        process.stdin.close()
+        checks.that(process.stdout.read() == b"allocated\n" and process.wait() == 3, "windows")
+    found = run([MEMSIGHT, "query", "--format", "csv", trace,
+                 "SELECT name, window, n, total, most FROM component_value JOIN component"
+                 " ON component.id = component_id ORDER BY name, window"]).split()[1:]
+    # It began with the first, for which the process's own begin counts; n of readings and of steps.
+    checks.that(found == [
+        *(f"{name},{window},2,,-7" for name in ("level", "peak") for window in range(4)),
+        *(f"steps,{window},1,{total},{total}" for window, total in enumerate((6, 1, 1, 1)))],
+                f"windows: {found}")
+    rows = json.loads(run([MEMSIGHT, "report", trace, "--window-list", "--format", "json"]))
+    json_schema.check_report(checks, rows, "window-list")
+    checks.that([(row["steps [steps]"], row["most peak [m]"]) for row in rows] == [(1, -7)] * 3,
+                f"--window-list: {rows}")
 
 
 def components_are_chosen_by_name():
@@ -197,6 +231,7 @@ def copies_and_series_ask():
 with tempfile.TemporaryDirectory(prefix="memsight-test-") as FOLDER:
     values_are_those_of_regions()
     values_are_those_of_functions()
+    values_are_those_of_windows()
     components_are_chosen_by_name()
     what_goes_wrong_is_left_out_and_said()
     the_program_has_its_own_faults()

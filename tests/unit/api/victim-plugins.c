@@ -95,6 +95,21 @@ static int call_functions(void)
 	return 3;
 }
 
+/* For each byte that comes: the answer says that it is done. */
+static int allocate(void)
+{
+	char word;
+
+	while (read(0, &word, 1) == 1) {
+		for (int i = 0; i < 100; i++)
+			free(malloc(1000));
+		if (write(1, &word, 1) != 1)
+			return 1;
+	}
+	puts("allocated");
+	return 3;
+}
+
 int main(int argc, char *argv[])
 {
 	struct sigaction action = { .sa_handler = on_fault };
@@ -102,6 +117,8 @@ int main(int argc, char *argv[])
 
 	if (argc > 1 && strcmp(argv[1], "functions") == 0)
 		return call_functions();
+	if (argc > 1 && strcmp(argv[1], "windows") == 0)
+		return allocate();
 	work(NULL);
 	if (argc > 1 && strcmp(argv[1], "die") == 0)
 		*nowhere = 1;
