@@ -282,19 +282,45 @@ static bool block_holds(const struct owner_block *block, uint64_t address, uint6
 	return address - (block->start - before) < block->size + before + behind;
 }
 
+static bool is_of_allocator(struct owners *owners, const struct owner_question *question)
+{
+	return question->ip &&
+	       owners_is_allocator(owners, question->process, question->ip, question->time_ns);
+}
+
 /* The allocator's words in or beside the block that this thread gave back last. */
 static bool is_freeing(struct owners *owners, const struct owner_question *question,
 		       struct owner *ret_owner)
 {
 	struct owner_block block;
 
-	if (!question->ip || !question->thread ||
+	if (!question->thread || !is_of_allocator(owners, question) ||
 	    !owners->memory.last_freed(owners->memory.user, question->thread, &block) ||
-	    !block_holds(&block, question->address, HEADER_BYTES, FOOTER_BYTES) ||
-	    !owners_is_allocator(owners, question->process, question->ip, question->time_ns))
+	    !block_holds(&block, question->address, HEADER_BYTES, FOOTER_BYTES))
 		return false;
 	*ret_owner = (struct owner){ OWNER_heap, OWNER_FREEING, block.id, block.site };
 	return true;
+}
+
+/* Or beside one that lives: free() looks at the two neighbours, and at the one behind them. */
+static bool is_beside_block(struct owners *owners, const struct owner_question *question,
+			    uint32_t memory, struct owner *ret_owner)
+{
+	static const int64_t distances[] = { 8, 16, -8, -16, -24, -32 };
+	const struct owner_memory *ask = &owners->memory;
+	struct owner_block block;
+
+	if (!is_of_allocator(owners, question))
+		return false;
+	for (size_t i = 0; i < sizeof(distances) / sizeof(*distances); i++) {
+		if (!ask->block(ask->user, memory, question->address + (uint64_t)distances[i],
+				&block) ||
+		    !block_holds(&block, question->address, HEADER_BYTES, FOOTER_BYTES))
+			continue;
+		*ret_owner = (struct owner){ OWNER_heap, OWNER_FREEING, block.id, block.site };
+		return true;
+	}
+	return false;
 }
 
 /*
@@ -366,6 +392,8 @@ static struct owner leftover(struct owners *owners, const struct owner_question 
 		return owner;
 	if (owners->memory.was_block(owners->memory.user, memory, question->address))
 		return plain(OWNER_freed);
+	if (is_beside_block(owners, question, memory, &owner))
+		return owner;
 	if (mapping && !mapping->is_initial)
 		return (struct owner){ .kind = OWNER_mapping, .id = mapping->id };
 	if (mapping)
@@ -434,12 +462,10 @@ bool owners_allocating(struct owners *owners, const struct owner_question *quest
 	/*
 	 * What the program itself touches there before is memory that it gave back: no block yet.
 	 */
-	bool holds =
-		(block_holds(block, question->address, 0, 0) &&
-		 is_beside_allocator(owners, question, true)) ||
-		(block_holds(block, question->address, HEADER_BYTES, FOOTER_BYTES) &&
-		 question->ip &&
-		 owners_is_allocator(owners, question->process, question->ip, question->time_ns));
+	bool holds = (block_holds(block, question->address, 0, 0) &&
+		      is_beside_allocator(owners, question, true)) ||
+		     (block_holds(block, question->address, HEADER_BYTES, FOOTER_BYTES) &&
+		      is_of_allocator(owners, question));
 
 	if (holds)
 		*ret_owner = (struct owner){ OWNER_heap, OWNER_ALLOCATING, block->id, block->site };

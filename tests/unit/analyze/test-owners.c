@@ -529,6 +529,25 @@ START_TEST(the_allocator_just_after_a_free_is_still_at_that_block)
 }
 END_TEST
 
+/* free() reads the words of the chunk behind the next one, which may be of a block that lives. */
+START_TEST(the_allocator_s_words_beside_a_block_that_lives_are_its_own)
+{
+	uint64_t in_free = in_libc("free") + 4;
+	struct owner owner;
+	bool is_open;
+
+	owner = find(block.start - 8, in_free, &is_open);
+	ck_assert_int_eq(owner.kind, OWNER_heap);
+	ck_assert_int_eq(owner.phase, OWNER_FREEING);
+	ck_assert_int_eq(owner.id, 11);
+	owner = find(block.start + block.size + 8, in_free, &is_open);
+	ck_assert_int_eq(owner.id, 11);
+	ck_assert_int_ne(find(block.start - 24, in_free, &is_open).kind, OWNER_heap);
+	ck_assert_int_ne(find(block.start - 8, (uint64_t)(uintptr_t)set_up, &is_open).kind,
+			 OWNER_heap);
+}
+END_TEST
+
 START_TEST(only_what_is_nobody_s_is_open_to_the_next_event)
 {
 	uint64_t open[] = { freed.start, BEFORE, ANONYMOUS, NESTED, 0x1234567 };
@@ -739,6 +758,7 @@ int main(void)
 	tcase_add_test(tcase, what_our_library_touches_is_the_tool_s);
 	tcase_add_test(tcase, a_live_block_comes_before_everything_else);
 	tcase_add_test(tcase, the_allocator_just_after_a_free_is_still_at_that_block);
+	tcase_add_test(tcase, the_allocator_s_words_beside_a_block_that_lives_are_its_own);
 	tcase_add_test(tcase, only_what_is_nobody_s_is_open_to_the_next_event);
 	tcase_add_test(tcase, the_next_event_s_block_owns_what_was_touched_while_it_was_made);
 	tcase_add_test(tcase, realloc_s_copy_reads_the_old_block);
