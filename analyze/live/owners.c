@@ -29,6 +29,8 @@
 #define HEADER_BYTES UINT64_C(16)
 #define FOOTER_BYTES UINT64_C(32)
 
+#define GONE_NS INT64_C(1000000000) /* nobody asks for what was so long before */
+
 /* What perf told of an image's maps. */
 struct image_regions {
 	struct ranges kinds[OWNER_REGION_COUNT];
@@ -229,20 +231,28 @@ static bool is_others_yet(const struct owners *owners, const struct task_thread 
 	       !is_mapping_of_stack(thread, &range);
 }
 
-/* A thread of an image that lives at the time of the question. */
+/*
+ * A thread of an image that lives at the time of the question. Questions come in the order of time
+ * but for what waits for its thread's next event; the first thread is asked for to the end.
+ */
 static bool in_threads_of(struct owners *owners, uint32_t number,
 			  const struct owner_question *question, struct owner *ret_owner)
 {
-	const struct task_process *process = tasks_process(owners->tasks, number);
+	struct task_process *process = tasks_process(owners->tasks, number);
 	uint64_t tls_bytes = modules_static_tls_bytes(owners->modules, number);
+	struct task_thread *thread, **at = process ? &process->threads : NULL;
 
-	for (const struct task_thread *thread = process ? process->threads : NULL; thread;
-	     thread = thread->next) {
+	while (at && (thread = *at)) {
+		if (thread->end_ns < question->time_ns - GONE_NS && !thread->is_main) {
+			tasks_set_aside(at);
+			continue;
+		}
 		if (thread->end_ns >= question->time_ns &&
 		    in_thread(thread, tls_bytes, question->address, ret_owner) &&
 		    !is_others_yet(owners, thread, question,
 				   tasks_memory_of(owners->tasks, thread->image)))
 			return true;
+		at = &thread->next;
 	}
 	return false;
 }

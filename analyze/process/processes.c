@@ -143,7 +143,18 @@ static int adopt_process(struct tasks *tasks, const struct trace_process *record
 	/* Samples told its threads under the number that it had. */
 	for (struct task_thread *thread = newest->threads; thread; thread = thread->next)
 		thread->process = newest->number;
+	for (struct task_thread *thread = newest->gone; thread; thread = thread->next)
+		thread->process = newest->number;
 	return 0;
+}
+
+void tasks_set_aside(struct task_thread **at)
+{
+	struct task_thread *thread = *at;
+
+	*at = thread->next;
+	thread->next = thread->image->gone;
+	thread->image->gone = thread;
 }
 
 static int read_process(struct task_process *process, const struct trace_process *record)

@@ -41,7 +41,8 @@ struct task_process {
 	struct module_list *modules; /* of modules.c */
 	size_t regions; /* of owners.c: which of its images + 1; 0: none */
 	struct task_process *older; /* the image before this one with the same pid */
-	struct task_thread *threads; /* by task_thread.next */
+	struct task_thread *threads; /* by task_thread.next, the youngest first */
+	struct task_thread *gone; /* those that tasks_set_aside() took out of them */
 };
 
 /* One incarnation of a thread. Pointers stay valid until tasks_destroy(). */
@@ -112,6 +113,12 @@ void tasks_saw_end(struct tasks *tasks, uint32_t pid, int64_t time_ns);
 
 /* By number; NULL: not known. Constant time. */
 struct task_process *tasks_process(const struct tasks *tasks, uint32_t number);
+
+/*
+ * Take *at, a thread that ended long before all that is still asked, out of its image's threads:
+ * an image may have had a hundred thousand.
+ */
+void tasks_set_aside(struct task_thread **at);
 struct task_thread *tasks_thread(const struct tasks *tasks, uint32_t number);
 
 /* Images whose records were there so far. */

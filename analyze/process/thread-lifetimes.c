@@ -18,14 +18,23 @@ static struct task_process *known_process(const struct tasks *tasks, uint32_t pi
 	return process && process->is_defined ? process : NULL;
 }
 
+/*
+ * Whether those with its number before it had ended by then: it was born. Of a program that starts
+ * threads all the time a number has had hundreds.
+ */
+static bool is_first_asked(const struct task_thread *thread, int64_t time_ns)
+{
+	return thread->has_birth && thread->start_ns < time_ns - TASKS_SLACK_NS;
+}
+
 /* Of the threads of that number that have told of themselves since, the first. */
 static struct task_thread *told_since(const struct tasks *tasks, uint32_t tid, int64_t time_ns,
 				      const struct task_process *process)
 {
 	struct task_thread *first = NULL;
 
-	for (struct task_thread *thread = tasks_newest_thread(tasks, tid); thread;
-	     thread = thread->older) {
+	for (struct task_thread *thread = tasks_newest_thread(tasks, tid);
+	     thread && !is_first_asked(thread, time_ns); thread = thread->older) {
 		if (thread->image == process && thread->is_defined && !thread->has_birth &&
 		    thread->told_ns >= time_ns - TASKS_SLACK_NS)
 			first = thread;
@@ -89,7 +98,7 @@ static struct task_thread *born_before(const struct tasks *tasks, uint32_t tid, 
 	struct task_thread *thread = tasks_newest_thread(tasks, tid);
 
 	while (thread && (!thread->has_birth || thread->has_end || thread->start_ns > time_ns))
-		thread = thread->older;
+		thread = is_first_asked(thread, time_ns) ? NULL : thread->older;
 	return thread;
 }
 
@@ -99,8 +108,12 @@ static struct task_thread *born_before(const struct tasks *tasks, uint32_t tid, 
  */
 static int part(struct tasks *tasks, struct task_thread *next, int64_t end_ns)
 {
-	struct task_thread *silent = add_thread(tasks, next->tid, next->start_ns, next->image);
+	int64_t start_ns = next->start_ns;
 
+	/* First: of one number the youngest is found first. */
+	next->start_ns = next->told_ns;
+	next->has_birth = false;
+	struct task_thread *silent = add_thread(tasks, next->tid, start_ns, next->image);
 	if (!silent)
 		return -ENOMEM;
 	for (size_t i = 0; i < tasks->n_names; i++) {
@@ -109,8 +122,6 @@ static int part(struct tasks *tasks, struct task_thread *next, int64_t end_ns)
 	}
 	silent->end_ns = end_ns;
 	silent->has_end = true;
-	next->start_ns = next->told_ns;
-	next->has_birth = false;
 	return 0;
 }
 
