@@ -6,6 +6,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "common/clock.h"
+
 #define FEW_CPUS  16
 #define MANY_CPUS 64
 
@@ -146,9 +148,10 @@ static int add_rung(struct pmu_event_set *set, pid_t pid, uint64_t period)
 /* Whoever is born before the first turn must not look like the thread that was opened on. */
 static int begin_rung(const struct pmu_ladder *ladder, const struct pmu_event_set *set, size_t rung)
 {
+	uint64_t random = clock_raw_ns() * UINT64_C(2685821657736338717) >> 20;
 	uint64_t periods[PMU_TURN_CPUS];
 
-	pmu_ladder_draw_all(ladder, rung, 0, periods);
+	pmu_ladder_draw_all(ladder, rung, random, periods);
 	return ladder->is_exact ? 0 : pmu_event_set_period(set, rung, periods, PMU_TURN_CPUS);
 }
 

@@ -68,7 +68,7 @@ uint64_t pmu_ladder_draw(const struct pmu_ladder *ladder, size_t rung, uint64_t 
 
 /*
  * Open the other rungs of a set that was opened with periods[0]; they write into its rings, and
- * begin with the draw of 0. Those that the kernel refuses are left out, and the ladder made
- * shorter. Returns 0 or a negative errno.
+ * all begin with a draw. Those that the kernel refuses are left out, and the ladder made shorter.
+ * Returns 0 or a negative errno.
  */
 int pmu_ladder_open(struct pmu_ladder *ladder, struct pmu_event_set *set, pid_t pid);

@@ -175,16 +175,6 @@ static void add_sample(struct sum *sum, uint64_t period)
 	sum->last = period;
 }
 
-/* What rungs have before the first turn. */
-static void add_begin(struct sum *sum)
-{
-	struct pmu_ladder ladder;
-
-	pmu_ladder_plan(MS, 0, 1, 1, &ladder);
-	for (size_t i = 0; i < ladder.n_jitters; i++, sum->n_turns += PMU_TURN_CPUS)
-		pmu_ladder_draw_all(&ladder, i, 0, sum->periods + sum->n_turns);
-}
-
 static void sum_up(const struct kept *kept, const struct pmu_format *format, struct sum *sum)
 {
 	for (size_t at = 0; at < kept->n_bytes;) {
@@ -196,6 +186,18 @@ static void sum_up(const struct kept *kept, const struct pmu_format *format, str
 		if (record.type == PERF_RECORD_SAMPLE)
 			add_sample(sum, record.sample.period);
 		at += (size_t)length;
+	}
+}
+
+static void turn_once(struct access_stream *stream, uint64_t i, struct sum *sum)
+{
+	struct pmu_turn turn;
+
+	ck_assert_int_eq(pmu_stream_turn(stream, 0, i * 7919 * 3 + i, &turn), 1);
+	ck_assert_uint_le(sum->n_turns + turn.n, MAX_TURNS);
+	for (size_t k = 0; k < turn.n; k++) {
+		sum->marks[sum->n_turns] = turn.marks[k];
+		sum->periods[sum->n_turns++] = turn.periods[k];
 	}
 }
 
@@ -213,13 +215,7 @@ static void turn_for(struct access_stream *stream, struct kept *kept, pid_t pid,
 			state = 'Z';
 		if (file)
 			fclose(file);
-		struct pmu_turn turn;
-		ck_assert_int_eq(pmu_stream_turn(stream, 0, i * 7919 * 3 + i, &turn), 1);
-		ck_assert_uint_le(sum->n_turns + turn.n, MAX_TURNS);
-		for (size_t k = 0; k < turn.n; k++) {
-			sum->marks[sum->n_turns] = turn.marks[k];
-			sum->periods[sum->n_turns++] = turn.periods[k];
-		}
+		turn_once(stream, i, sum);
 		ck_assert_int_ge(pmu_stream_read(stream, kept_take, kept), 0);
 		nanosleep(&(struct timespec){ .tv_nsec = 7 * (long)MS }, NULL);
 	}
@@ -249,8 +245,9 @@ START_TEST(turning_between_periods_loses_and_invents_no_time)
 	pmu_stream_describe(stream, &source);
 	ck_assert_uint_eq(source.period, 1000000);
 	ck_assert_int_eq(pmu_stream_enable(stream, true), 0);
+	for (uint64_t i = 0; i < 3; i++) /* each rung: what it begins with is not known */
+		turn_once(stream, i, &sum);
 	watched_go(&watched);
-	add_begin(&sum);
 	turn_for(stream, &kept, watched.pid, &sum);
 	watched_wait(&watched, &usage);
 	ck_assert_int_ge(pmu_stream_read(stream, kept_take, &kept), 0);
