@@ -197,6 +197,23 @@ def check_others(both):
                 "readme")
 
 
+def check_hidden(both):
+    """What chunks of touches have of samples, details and blocks is what these have."""
+    words = [(f"_{name}", f"sample.{name}") for name in ("process_id", "thread_id", "source_id",
+                                                         "time_ns", "weight", "stack_id")]
+    words += [("_latency", "latency"), ("_node", "node"), ("_id", "touch.rowid"),
+              ("_site_id", "CASE owner_kind WHEN 1 THEN allocation.stack_id END")]
+    differ = ", ".join(f"sum({hidden} IS NOT {seen})" for hidden, seen in words)
+    answer = subprocess.run([
+        MEMSIGHT, "query", os.path.join(both.folders[1], "x.db"), "--format", "csv",
+        f"SELECT count(*), sum(_picture < 4) - (SELECT sum(n_touches) FROM picture), {differ} FROM "
+        "touch JOIN sample ON sample.id = sample_id LEFT JOIN access_detail USING (sample_id) LEFT "
+        "JOIN allocation ON allocation.id = owner_id"
+    ], capture_output=True, text=True, check=True, env=whole.environment())
+    n, *others = map(int, answer.stdout.splitlines()[1].split(","))
+    checks.that(n > 70000 and not any(others), f"hidden columns of {n} touches: {answer.stdout}")
+
+
 def analyze(*arguments):
     return subprocess.run([MEMSIGHT, "analyze", *arguments], capture_output=True, text=True,
                           check=False, env=whole.environment())
@@ -315,6 +332,7 @@ def main():
     traces = make_traces()
     both = Both(traces)
     check_tables(both)
+    check_hidden(both)
     check_reports(both)
     check_exports(both)
     check_size(both)
