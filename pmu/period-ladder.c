@@ -145,14 +145,21 @@ static int add_rung(struct pmu_event_set *set, pid_t pid, uint64_t period)
 	return 0;
 }
 
-/* Whoever is born before the first turn must not look like the thread that was opened on. */
+/*
+ * Whoever is born before a rung's first turn must not look like the thread that was opened on. That
+ * one's first samples, before any turn, stand for their mark: no record says of another period.
+ */
 static int begin_rung(const struct pmu_ladder *ladder, const struct pmu_event_set *set, size_t rung)
 {
 	uint64_t random = clock_raw_ns() * UINT64_C(2685821657736338717) >> 20;
 	uint64_t periods[PMU_TURN_CPUS];
 
+	if (ladder->is_exact)
+		return 0;
 	pmu_ladder_draw_all(ladder, rung, random, periods);
-	return ladder->is_exact ? 0 : pmu_event_set_period(set, rung, periods, PMU_TURN_CPUS);
+	for (unsigned i = 0; rung == 0 && i < PMU_TURN_CPUS; i++)
+		periods[i] = pmu_event_set_mark(set, ladder->periods[0], i) | 1;
+	return pmu_event_set_period(set, rung, periods, PMU_TURN_CPUS);
 }
 
 int pmu_ladder_open(struct pmu_ladder *ladder, struct pmu_event_set *set, pid_t pid)
