@@ -126,7 +126,7 @@ def check_time(edge, path, unit, count):
 
     def check(text, what):
         # Of so short a program it may be that no sample fell on a block.
-        edge.that((names[unit] in text or text.strip() == "Nothing to show.")
+        edge.that((names[unit] in text or text.startswith("Nothing to show."))
                   and not any(name in text for name in others),
                   f"{what} of --count {count}: {text}")
 

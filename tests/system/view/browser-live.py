@@ -93,6 +93,8 @@ def a_slow_click_is_not_lost_when_the_table_is_drawn_anew(checks, page):
         if kind == "mousePressed":
             page.chromium.until(f"{TIME} !== arguments[0]", before)
     page.chromium.until("return document.querySelector('.live-stack li')")
+    # The address follows what is drawn.
+    page.chromium.until("return location.hash.includes('site')")
     checks.that("site" in page.chromium.state(), "the click chose no site")
 
 

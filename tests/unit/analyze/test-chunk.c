@@ -411,8 +411,14 @@ START_TEST(frames_have_each_block_once_and_say_what_they_hold)
 	uint32_t n = sizes[_i % 4], n_processes = _i < 4 ? 3 : 5000, first = 0;
 	struct chunk_frames *frames = malloc(sizeof(*frames));
 	static uint16_t places[CHUNK_ROWS];
-	const struct frame_columns columns = { blocks[ID],   blocks[PROCESS],	blocks[ADDRESS],
-					       blocks[SIZE], blocks[ALLOCATED], blocks[FREED] };
+	const struct frame_columns columns = {
+		.ids = blocks[ID],
+		.processes = blocks[PROCESS],
+		.addresses = blocks[ADDRESS],
+		.times = blocks[ALLOCATED],
+		.sizes = blocks[SIZE],
+		.freed = blocks[FREED],
+	};
 
 	ck_assert_ptr_nonnull(frames);
 	make_blocks(&random, n, n_processes);

@@ -39,7 +39,11 @@ static void *work(void *unused)
 	return unused;
 }
 
+#if defined(__clang__)
+#define CALL __attribute__((noinline, optnone))
+#else
 #define CALL __attribute__((noipa))
+#endif
 
 static CALL int leaf(int n)
 {

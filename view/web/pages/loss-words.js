@@ -60,7 +60,7 @@ const WORDS = [
 		"Programs that were started by one that forbids system calls which recording "
 			+ "needs: they ran unrecorded.",
 		"Record the part of the program without its sandbox."],
-	[/^signal: static programs without names/,
+	[/static programs without names/,
 		"A statically linked program without symbols was not sampled: its memory is in the "
 			+ "numbers, its time is not.",
 		"Keep its symbols or a debug file, or use --source clock where perf is permitted."],
