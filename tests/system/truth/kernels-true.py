@@ -30,8 +30,9 @@ def check_mix(checks, kernel):
     checks.that(kernel.name == "gather" or unknown <= 0.01,
                 f"{kernel.name}: {unknown:.3f} of the mix is unknown")
     # At the end of a row of the stencil a branch is foretold wrongly: on Sapphire Rapids a fifth of
-    # its samples lie there, also of perf's own. They are turns of the loop around it.
-    checks.that(kernel.loop_coverage() > (0.65 if kernel.name == "stencil" else 0.8),
+    # its samples lie there, also of perf's own, on another Xeon up to a third. They are turns of
+    # the loop around it.
+    checks.that(kernel.loop_coverage() > (0.5 if kernel.name == "stencil" else 0.8),
                 f"{kernel.name}: the loop has {kernel.loop_coverage():.2f} of the samples")
 
 
