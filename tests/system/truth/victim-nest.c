@@ -12,6 +12,8 @@ void take_three(void);
 void take_one(void);
 
 static volatile uint64_t sum;
+/* Of another length each time: what repeats may come into step with the sampling. */
+static int part;
 
 __attribute__((noinline)) void work(int n)
 {
@@ -27,21 +29,24 @@ __attribute__((noinline)) void take(int n)
 
 __attribute__((noinline)) void take_three(void)
 {
-	take(3 * PART);
+	take(3 * part);
 	sum++;
 }
 
 __attribute__((noinline)) void take_one(void)
 {
-	take(PART);
+	take(part);
 	sum++;
 }
 
 int main(void)
 {
 	struct timespec now;
+	uint32_t random = 1;
 
 	do {
+		random = random * 1664525 + 1013904223;
+		part = PART / 2 + (int)(random >> 8) % PART;
 		take_three();
 		take_one();
 		clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
