@@ -209,10 +209,13 @@ ssize_t io_receive(int fd, void *bytes, size_t n_bytes, int flags, int *ret_fd)
 {
 	struct iovec part = { .iov_base = bytes, .iov_len = n_bytes };
 	union control control = { .head = { .cmsg_len = 0 } };
-	struct msghdr whole = { .msg_iov = &part,
-				.msg_iovlen = 1,
-				.msg_control = ret_fd ? &control : NULL,
-				.msg_controllen = ret_fd ? CMSG_SPACE(sizeof(*ret_fd)) : 0 };
+	struct msghdr whole = {
+		.msg_iov = &part,
+		.msg_iovlen = 1,
+		.msg_control = ret_fd ? &control : NULL,
+		/* Not CMSG_SPACE(): that has room for two, and a second one would stay. */
+		.msg_controllen = ret_fd ? CMSG_LEN(sizeof(*ret_fd)) : 0
+	};
 	ssize_t n = TEMP_FAILURE_RETRY(recvmsg(fd, &whole, flags | MSG_CMSG_CLOEXEC));
 
 	if (ret_fd)

@@ -230,8 +230,8 @@ static void store_signal_losses(struct tracker *tracker, const struct image *ima
 		{ .count = stop == RING_SIGNAL_FORBIDDEN,
 		  .reason = "stopped: a seccomp filter forbids the return from signals" },
 		{ .count = stop == RING_SIGNAL_HIDDEN,
-		  .reason = "static programs without names: where they set signals is not known; "
-			    "symbols of a debug file do" },
+		  .reason = "static programs without names: where they set signals is not known, "
+			    "so they are not sampled" },
 	};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
@@ -258,15 +258,36 @@ void tracker_stop(struct tracker *tracker, uint64_t ticks)
 /* Among the losses of a slot, the one that costs no event. */
 #define CUT_STACKS 4
 
+/* What of a slot is no loss. */
+static void store_slot_counters(struct tracker *tracker, const struct image *image,
+				struct ring_process *slot)
+{
+	uint64_t n_waits = atomic_load(&slot->n_waits), wait_ns;
+	uint64_t n_below_min = atomic_load(&slot->n_below_min);
+	uint64_t n_displaced = atomic_load(&slot->n_displaced_nodes);
+
+	tracker->n_below_min += n_below_min;
+	if (n_below_min)
+		store_counter(tracker->writer, image->id, "blocks below --min-size", "blocks",
+			      n_below_min);
+	if (n_displaced)
+		store_counter(tracker->writer, image->id, "stack nodes displaced", "nodes",
+			      n_displaced);
+	if (n_waits == 0)
+		return;
+	wait_ns = (uint64_t)((double)atomic_load(&slot->wait_ticks) * 1e9 /
+			     (double)tracker->ticks_per_second);
+	tracker->wait_ns += wait_ns;
+	store_counter(tracker->writer, image->id, "tracealloc waits", "waits", n_waits);
+	store_counter(tracker->writer, image->id, "tracealloc wait time", "ns", wait_ns);
+}
+
 /* The counters of the slot are the program's own words. */
 static void store_slot_losses(struct tracker *tracker, const struct image *image)
 {
 	struct ring_process *slot = &tracker->pool->processes[image->slot];
 	uint64_t n_dropped = atomic_load(&slot->n_dropped);
 	uint64_t n_before = tracker->stopped_ticks ? image->n_dropped_before : n_dropped;
-	uint64_t n_waits = atomic_load(&slot->n_waits), wait_ns;
-	uint64_t n_below_min = atomic_load(&slot->n_below_min);
-	uint64_t n_displaced = atomic_load(&slot->n_displaced_nodes);
 	const struct store_loss all[] = {
 		{ .count = n_before,
 		  .reason = "pool full",
@@ -308,20 +329,7 @@ static void store_slot_losses(struct tracker *tracker, const struct image *image
 	store_signal_losses(tracker, image, slot);
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		tracker->n_losses += i == CUT_STACKS ? 0 : all[i].count;
-	tracker->n_below_min += n_below_min;
-	if (n_below_min)
-		store_counter(tracker->writer, image->id, "blocks below --min-size", "blocks",
-			      n_below_min);
-	if (n_displaced)
-		store_counter(tracker->writer, image->id, "stack nodes displaced", "nodes",
-			      n_displaced);
-	if (n_waits == 0)
-		return;
-	wait_ns = (uint64_t)((double)atomic_load(&slot->wait_ticks) * 1e9 /
-			     (double)tracker->ticks_per_second);
-	tracker->wait_ns += wait_ns;
-	store_counter(tracker->writer, image->id, "tracealloc waits", "waits", n_waits);
-	store_counter(tracker->writer, image->id, "tracealloc wait time", "ns", wait_ns);
+	store_slot_counters(tracker, image, slot);
 }
 
 void tracker_store_losses(const struct tracker *tracker, struct trace_writer *writer)
