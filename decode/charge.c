@@ -129,9 +129,24 @@ void decode_estimators_print(unsigned mask, char ret_text[DECODE_ESTIMATORS_BYTE
 					      n ? "," : "", estimators[i].name);
 }
 
+/* Whether an access is the first of many: the data that are compared say of how many. */
+static bool is_uncounted(const struct decode_window *window)
+{
+	for (uint32_t i = 0; i < window->n_accesses; i++)
+		if (window->accesses[i].state == DECODE_FIRST_ONLY)
+			return true;
+	return false;
+}
+
 /* Choose what is charged; BASIS_COUNT: there is no access. */
 static enum decode_basis choose(const struct decode_window *window, struct decode_charge *charge)
 {
+	if (window->is_repeating && charge->n_exact > 0 &&
+	    window->accesses[0].state == DECODE_FIRST_ONLY) {
+		charge->n_charged = charge->n_exact;
+		charge->n_behind = 0;
+		return DECODE_BASIS_OPERAND;
+	}
 	for (size_t i = 0; i < N_ESTIMATORS; i++) {
 		charge->n_charged = 0;
 		charge->n_behind = 0;
@@ -156,7 +171,8 @@ void decode_charge(struct decode_window *window, struct decode_charge *ret_charg
 		charge.exact_share = 1.0f / (float)charge.n_exact;
 	if (charge.basis != DECODE_BASIS_COUNT) {
 		divide_shares(window, &charge);
-		if (charge.basis == DECODE_BASIS_LOOP && (window->is_turn || window->is_expected))
+		if (charge.basis == DECODE_BASIS_LOOP &&
+		    (window->is_turn || window->is_expected || is_uncounted(window)))
 			charge.basis = DECODE_BASIS_TURN;
 	} else if (is_whole) {
 		charge.basis = DECODE_BASIS_CODE;

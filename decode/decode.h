@@ -197,6 +197,7 @@ struct decode_window {
 	uint64_t end_ip; /* where it ends: not executed (NO_CODE, BAD_CODE), or the last one */
 	uint64_t previous_ip; /* of the instruction before that one */
 	uint32_t n_block; /* of these, up to the end of ip's basic block */
+	bool is_repeating; /* ip is at a string instruction with a repeat prefix */
 	uint32_t n_accesses;
 	struct decode_access accesses[DECODE_MAX_ACCESSES];
 	/*
@@ -336,7 +337,8 @@ int decode_replay(struct decoder *decoder, const struct decode_sample *from,
 /* What the weight (time) of a sample is divided over. */
 enum decode_basis {
 	DECODE_BASIS_LOOP, /* the accesses of one iteration of its loop */
-	DECODE_BASIS_TURN, /* the same, where it is not known whether another one follows */
+	/* the same, where it is not known whether another follows, or how often a string repeats */
+	DECODE_BASIS_TURN,
 	DECODE_BASIS_BLOCK, /* the accesses of its basic block, before and after ip */
 	DECODE_BASIS_LOOK_AHEAD, /* the accesses of the next DECODE_LOOK_AHEAD instructions */
 	DECODE_BASIS_OPERAND, /* the operands at ip */
@@ -363,10 +365,10 @@ struct decode_charge {
  * of the basic block around ip, or, where that has none, of the first DECODE_LOOK_AHEAD
  * instructions. A window that ended early without an access says nothing (NONE): time is the code's
  * only where it is known to touch no data. Writes the share of each access. An unresolved access
- * keeps its share (to be imputed, or shown as unresolved), so nothing is lost. The shares are of
- * time, never of access counts. Measured where counts are known (prototype, ten loops): a closed
- * loop has the exact mix of accesses (0 to
- * 0.1 points off); the look-ahead was 0.5 to 4 points off, 28 where most operands are loaded
- * pointers.
+ * keeps its share (to be imputed, or shown as unresolved), so nothing is lost. A string instruction
+ * is interrupted between two of its repetitions: where their number is not known, a sample at one
+ * is its own. The shares are of time, never of access counts. Measured where counts are known
+ * (prototype, ten loops): a closed loop has the exact mix of accesses (0 to 0.1 points off); the
+ * look-ahead was 0.5 to 4 points off, 28 where most operands are loaded pointers.
  */
 void decode_charge(struct decode_window *window, struct decode_charge *ret_charge);

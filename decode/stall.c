@@ -348,14 +348,12 @@ static void stall_in_loop(const struct block_code *code, struct ways_cache *ways
 void decode_stall_find(const struct block_code *code, struct ways_cache *ways,
 		       const struct decode_sample *sample, struct decode_window *window)
 {
-	const struct instruction *at_ip = code->find(code->user, sample, sample->ip);
-
 	window->stall = DECODE_STALL_UNKNOWN;
 	window->stall_ip = 0;
 	window->n_stalled = 0;
-	if (!at_ip || at_ip->bytes == 0)
+	if (window->n_instructions == 0)
 		return;
-	if (at_ip->repeat != REPEAT_NONE) {
+	if (window->is_repeating) {
 		/* It is interrupted between two of its repetitions. */
 		take_accesses(window, 0);
 		set_state(window, window->n_stalled ? DECODE_STALL_ACCESS : DECODE_STALL_CODE,

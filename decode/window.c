@@ -240,6 +240,8 @@ static bool run_instruction(struct decoder *decoder, struct machine *machine,
 	}
 	if (window->n_accesses + count_room(instruction) > DECODE_MAX_ACCESSES)
 		return false;
+	if (window->n_instructions == 0)
+		window->is_repeating = instruction->repeat != REPEAT_NONE;
 	decode_machine_prepare(machine, instruction);
 	note_accesses(window, machine, instruction);
 	machine->next += instruction->bytes;
@@ -431,6 +433,7 @@ static void run_window(struct decoder *decoder, struct machine *machine, const s
 	window->head_ip = sample->ip;
 	window->n_instructions = 0;
 	window->n_block = 0;
+	window->is_repeating = false;
 	window->n_accesses = 0;
 	decoder->branch = 0;
 	while (window->n_instructions < max_instructions)

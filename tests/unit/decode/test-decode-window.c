@@ -94,6 +94,11 @@ PROGRAM(nested, "1: mov ecx, 3\n"
 		"dec rdx\n"
 		"jnz 1b\n"
 		"ud2");
+PROGRAM(scan, "1: mov rdx, [rsi]\n"
+	      "mov rdi, rbx\n"
+	      "mov ecx, 100\n"
+	      "repne scasb\n"
+	      "jmp 1b");
 PROGRAM(repeat, "1: mov ecx, 100\n"
 		"rep movsb\n"
 		"mov [rbx], rax\n"
@@ -398,6 +403,35 @@ START_TEST(repeats_count_as_their_elements)
 	ck_assert_double_eq_tol(window.accesses[1].share, 100.0 / 201, 1e-6);
 	ck_assert_double_eq_tol(window.accesses[2].share, 1.0 / 201, 1e-6);
 	ck_assert_uint_eq(charge.n_exact, 0);
+}
+END_TEST
+
+/* How many there are the data say: time is what a sample between two of them shows. */
+START_TEST(a_sample_at_a_string_that_is_compared_is_the_strings)
+{
+	struct decode_charge charge;
+
+	LOAD(scan);
+	sample.regs[DECODE_SI] = HEAP;
+	sample.regs[DECODE_BX] = HEAP + 0x1000;
+	run();
+	decode_charge(&window, &charge);
+	ck_assert_int_eq(window.end, DECODE_END_LOOP);
+	ck_assert_int_eq(charge.basis, DECODE_BASIS_TURN); /* no mix of it is told */
+	sample.ip = FLAT_CODE_START + 11;
+	sample.regs[DECODE_DI] = HEAP + 0x1000 + 50;
+	sample.regs[DECODE_CX] = 50;
+	run();
+	decode_charge(&window, &charge);
+	ck_assert_int_eq(window.end, DECODE_END_LOOP);
+	ck_assert_uint_eq(window.n_accesses, 2);
+	ck_assert_int_eq(charge.basis, DECODE_BASIS_OPERAND);
+	ck_assert_uint_eq(window.accesses[0].address, HEAP + 0x1000 + 50);
+	ck_assert(window.accesses[0].share == 1 && window.accesses[1].share == 0);
+	sample.regs[DECODE_CX] = 0; /* it has been counted out: what follows is another turn */
+	run();
+	decode_charge(&window, &charge);
+	ck_assert_int_ne(charge.basis, DECODE_BASIS_OPERAND);
 }
 END_TEST
 
@@ -721,6 +755,7 @@ static TCase *make_charge(void)
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, repeats_count_as_their_elements);
+	tcase_add_test(tcase, a_sample_at_a_string_that_is_compared_is_the_strings);
 	tcase_add_test(tcase, without_a_loop_the_block_is_charged_as_far_as_one_looks_ahead);
 	tcase_add_test(tcase, what_is_not_resolved_keeps_its_share);
 	tcase_add_test(tcase, a_window_without_accesses_is_the_codes_time);
