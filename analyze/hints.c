@@ -114,8 +114,7 @@ static void lack_text(const struct lack *lack, const char *path, double part, ch
 /* Whether its names are lost with it, whatever package might have its lines. */
 static bool is_lost(const struct object *object)
 {
-	return (object->state == OBJECT_REBUILT || object->state == OBJECT_MISSING) &&
-	       object->path[0] == '/';
+	return object->state > OBJECT_FOUND && object->path[0] == '/';
 }
 
 /* A file that is not there has a hint of its own. */
@@ -163,15 +162,19 @@ static int64_t count_unnamed(struct db *db, const struct object *object)
 /* "X was rebuilt since it was recorded: 12 code addresses have neither names nor lines; ..." */
 static void lost_text(const struct object *object, int64_t n, char *text, size_t n_bytes)
 {
-	bool is_rebuilt = object->state == OBJECT_REBUILT;
+	static const char *const reasons[] = {
+		[OBJECT_MISSING] = "is not on this machine",
+		[OBJECT_REBUILT] = "was rebuilt since it was recorded",
+		[OBJECT_NO_ELF] = "is no ELF file",
+	};
+	const char *remedy = object->state == OBJECT_NO_ELF ? "a runtime's own format"
+			     : object->build_id
+				     ? "--debug-dir or --sysroot may name the file with build-id "
+				     : "--sysroot may name its machine's files";
 
 	snprintf(text, n_bytes,
 		 "%.160s %s: %" PRId64 " code address%s without names and lines (%s%.40s)",
-		 object->path,
-		 is_rebuilt ? "was rebuilt since it was recorded" : "is not on this machine", n,
-		 n == 1 ? " is" : "es are",
-		 object->build_id ? "--debug-dir or --sysroot may name the file with build-id "
-				  : "--sysroot may name its machine's files",
+		 object->path, reasons[object->state], n, n == 1 ? " is" : "es are", remedy,
 		 object->build_id ? object->build_id : "");
 }
 

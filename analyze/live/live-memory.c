@@ -431,8 +431,8 @@ static bool answer_mapped(void *user, uint32_t process, uint64_t address,
 	*ret_range = (struct owner_range){
 		.start = mapping->address,
 		.end = mapping_end(mapping),
-		.is_unclaimed = mapping->seen == MAPPING_KERNEL && !mapping->is_nested &&
-				(!mapping->path || !mapping->path[0]),
+		.id = memory->first_mapping + (int64_t)mapping->id,
+		.is_unclaimed = mapping_is_unclaimed(mapping),
 	};
 	return true;
 }

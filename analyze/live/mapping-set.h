@@ -33,6 +33,13 @@ struct mapping {
 	bool is_inherited; /* the parent image's, copied by fork: its row is the parent's */
 };
 
+/* Anonymous, by no call that was hooked, and no block is known to have been put there. */
+static inline bool mapping_is_unclaimed(const struct mapping *mapping)
+{
+	return mapping->seen == MAPPING_KERNEL && !mapping->is_nested &&
+	       (!mapping->path || !mapping->path[0]);
+}
+
 /* Behind the last byte; a range that would wrap ends with the address space. */
 static inline uint64_t mappings_end_of(uint64_t address, uint64_t size)
 {

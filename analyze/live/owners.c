@@ -389,6 +389,20 @@ static bool is_unrecorded(struct owners *owners, const struct owner_question *qu
 	return true;
 }
 
+/* Memory that a system call of the program's own has mapped, as those of some runtimes do. */
+static bool is_unclaimed(struct owners *owners, const struct owner_question *question,
+			 uint32_t memory, struct owner *ret_owner)
+{
+	const struct owner_memory *ask = &owners->memory;
+	struct owner_range range;
+
+	if (!ask->mapped || !ask->mapped(ask->user, memory, question->address, &range) ||
+	    !range.is_unclaimed)
+		return false;
+	*ret_owner = (struct owner){ .kind = OWNER_mapping, .id = range.id };
+	return true;
+}
+
 /* What is left: nobody's now. All of it may still belong to a block that is being made. */
 static struct owner leftover(struct owners *owners, const struct owner_question *question,
 			     uint32_t memory, const struct owner_mapping *mapping)
@@ -402,7 +416,8 @@ static struct owner leftover(struct owners *owners, const struct owner_question 
 		return owner;
 	if (owners->memory.was_block(owners->memory.user, memory, question->address))
 		return plain(OWNER_freed);
-	if (is_beside_block(owners, question, memory, &owner))
+	if (is_beside_block(owners, question, memory, &owner) ||
+	    is_unclaimed(owners, question, memory, &owner))
 		return owner;
 	if (mapping && !mapping->is_initial)
 		return (struct owner){ .kind = OWNER_mapping, .id = mapping->id };

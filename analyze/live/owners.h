@@ -28,7 +28,8 @@ struct owner_mapping {
 struct owner_range {
 	uint64_t start;
 	uint64_t end;
-	bool is_unclaimed; /* anonymous, made by libc for itself, for no block */
+	int64_t id; /* mapping.id */
+	bool is_unclaimed; /* anonymous, by no hooked call: libc's for itself, or by the kernel */
 };
 
 /*

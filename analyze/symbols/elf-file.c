@@ -72,8 +72,7 @@ static bool open_fd(struct object *object, const char *path, int fd)
 		object->state = OBJECT_FOUND;
 		return true;
 	}
-	if (object->elf)
-		object->state = OBJECT_REBUILT;
+	object->state = object->elf ? OBJECT_REBUILT : OBJECT_NO_ELF;
 	end_dwfl(object);
 	return false;
 }

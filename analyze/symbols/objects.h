@@ -25,6 +25,7 @@ enum object_state {
 	OBJECT_FOUND, /* it, or another file of its build-id */
 	OBJECT_MISSING,
 	OBJECT_REBUILT, /* a file with another build-id lies at its path */
+	OBJECT_NO_ELF, /* a file of another format does: a runtime's code */
 };
 
 /* A PT_LOAD segment. */

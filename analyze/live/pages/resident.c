@@ -491,7 +491,7 @@ static struct part owner_of(const struct sweep *sweep, const struct mapping *map
 		   (sweep->area_has_stack && has_stack(sweep, page, page + 1))) {
 		part.kind = PART_STACK;
 		part.name = NULL;
-	} else if (is_called && !mapping->is_nested) {
+	} else if (mapping && (is_called ? !mapping->is_nested : mapping_is_unclaimed(mapping))) {
 		part.kind = PART_MAPPING;
 		part.stack_id = mapping->stack_id;
 	} else if (is_memory_file(area)) {

@@ -15,6 +15,8 @@ OWNERS = {
     "tls": ("tls", "SELECT is_main = 1 FROM thread WHERE id = :id"),
     "mapping": ("mapping", "SELECT address <= :start AND address + size >= :end FROM mapping"
                            " WHERE id = :id"),
+    "raw-mapping": ("mapping", "SELECT address <= :start AND address + size >= :end AND seen = 2"
+                               " FROM mapping WHERE id = :id"),
 }
 
 FAULTS = """

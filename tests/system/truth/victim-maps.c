@@ -1,6 +1,7 @@
 /*
- * A program that changes its memory in every way, as far as possible within a place of its own, and
- * says at its end what the kernel has there. Arguments: seed, number of steps.
+ * A program that changes its memory in every way, by functions of libc and by syscall(), as far as
+ * possible within a place of its own, and says at its end what the kernel has there. Arguments:
+ * seed, number of steps.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -12,6 +13,7 @@
 #include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define PAGE	4096ul
@@ -32,6 +34,30 @@ static void *at(unsigned long page)
 	return place + page * PAGE;
 }
 
+static void map_at(unsigned long page, unsigned long n, int prot, int flags, int fd, long offset)
+{
+	if (below(2))
+		mmap(at(page), n * PAGE, prot, flags, fd, offset);
+	else
+		syscall(SYS_mmap, at(page), n * PAGE, prot, flags, fd, offset);
+}
+
+static void unmap(unsigned long page, unsigned long n)
+{
+	if (below(2))
+		munmap(at(page), n * PAGE);
+	else
+		syscall(SYS_munmap, at(page), n * PAGE);
+}
+
+static void move(unsigned long page, unsigned long n, unsigned long new_n, int flags, void *to)
+{
+	if (below(2))
+		mremap(at(page), n * PAGE, new_n * PAGE, flags, to);
+	else
+		syscall(SYS_mremap, at(page), n * PAGE, new_n * PAGE, flags, to);
+}
+
 /* Pages of any kind at a random place: over what is there, or only where nothing is. */
 static void map(unsigned long page, unsigned long n)
 {
@@ -39,17 +65,16 @@ static void map(unsigned long page, unsigned long n)
 
 	switch (below(4)) {
 	case 0:
-		mmap(at(page), n * PAGE, PROT_READ | PROT_WRITE, flags | MAP_PRIVATE, file, 0);
+		map_at(page, n, PROT_READ | PROT_WRITE, flags | MAP_PRIVATE, file, 0);
 		break;
 	case 1:
-		mmap(at(page), n * PAGE, PROT_READ, flags | MAP_SHARED, file, PAGE);
+		map_at(page, n, PROT_READ, flags | MAP_SHARED, file, (long)PAGE);
 		break;
 	case 2:
 		shmat(segment, at(page), below(2) ? SHM_REMAP : 0);
 		break;
 	default:
-		mmap(at(page), n * PAGE, PROT_READ | PROT_WRITE,
-		     flags | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		map_at(page, n, PROT_READ | PROT_WRITE, flags | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	}
 }
 
@@ -60,7 +85,7 @@ static void change(unsigned long page, unsigned long n)
 	switch (below(8)) {
 	case 0:
 	case 1:
-		munmap(at(page), n * PAGE);
+		unmap(page, n);
 		break;
 	case 2: /* one map, old or new: of several the kernel moves some, and then fails */
 		if (to + n + 8 > N_PAGES || (to + n + 8 > page && page + n > to))
@@ -68,14 +93,12 @@ static void change(unsigned long page, unsigned long n)
 		if (below(2))
 			n = 1;
 		else
-			mmap(at(page), n * PAGE, PROT_READ, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS,
-			     -1, 0);
-		munmap(at(to), (n + 8) * PAGE); /* else the kernel may do so and fail */
-		mremap(at(page), n * PAGE, (n + below(8)) * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED,
-		       at(to));
+			map_at(page, n, PROT_READ, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		unmap(to, n + 8); /* else the kernel may do so and fail */
+		move(page, n, n + below(8), MREMAP_MAYMOVE | MREMAP_FIXED, at(to));
 		break;
 	case 3:
-		mremap(at(page), n * PAGE, n > 1 ? (n - 1) * PAGE : PAGE, 0);
+		move(page, n, n > 1 ? n - 1 : 1, 0, NULL);
 		break;
 	case 4:
 		mprotect(at(page), n * PAGE, below(2) ? PROT_NONE : PROT_READ);

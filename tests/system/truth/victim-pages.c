@@ -8,9 +8,19 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "tracealloc/arch/arch.h"
+
 #define PAGE 4096u
 
-enum { N_HEAP = 100, N_GLOBAL = 200, N_STACK = 50, N_THREAD_STACK = 40, N_TLS = 30, N_MMAP = 70 };
+enum {
+	N_HEAP = 100,
+	N_GLOBAL = 200,
+	N_STACK = 50,
+	N_THREAD_STACK = 40,
+	N_TLS = 30,
+	N_MMAP = 70,
+	N_RAW = 60
+};
 
 /* A page more than is touched: the first and last are shared with neighbours. */
 char victim_global[(N_GLOBAL + 2) * PAGE];
@@ -53,6 +63,9 @@ static void *thread_main(void *unused)
 int main(void)
 {
 	pthread_t thread;
+	/* By an instruction of its own, as runtimes do; malloc's map is joined to it. */
+	char *raw = (char *)ta_syscall_raw(SYS_mmap, 0, (N_RAW + 1) * PAGE, PROT_READ | PROT_WRITE,
+					   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	char *heap = malloc((N_HEAP + 2) * PAGE);
 	char *mapping = mmap(NULL, (N_MMAP + 1) * PAGE, PROT_READ | PROT_WRITE,
 			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -64,6 +77,7 @@ int main(void)
 	madvise(page_behind(victim_tls), N_TLS * PAGE, MADV_DONTNEED);
 	touch_pages("tls", victim_tls, N_TLS);
 	touch_pages("mapping", mapping, N_MMAP);
+	touch_pages("raw-mapping", raw, N_RAW);
 	if (pthread_create(&thread, NULL, thread_main, NULL) != 0)
 		return 1;
 	pthread_join(thread, NULL);
