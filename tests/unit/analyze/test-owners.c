@@ -85,10 +85,10 @@ static bool find_mapped(void *user, uint32_t process, uint64_t address, struct o
 	struct owner_mapping mapping;
 
 	if (process == 1 && address >= UNCLAIMED && address < UNCLAIMED_END)
-		*ret = (struct owner_range){ UNCLAIMED, UNCLAIMED_END, true };
+		*ret = (struct owner_range){ UNCLAIMED, UNCLAIMED_END, 25, true };
 	else if (find_mapping(user, process, address, &mapping))
 		*ret = (struct owner_range){ address & -0x1000, (address & -0x1000) + 0x1000,
-					     false };
+					     mapping.id, false };
 	else
 		return false;
 	return true;
@@ -396,11 +396,11 @@ START_TEST(a_thread_without_bounds_has_the_stack_that_its_stack_pointer_is_in)
 	uint64_t thread_pointer = (UNCLAIMED_END - 2304) & ~UINT64_C(63);
 
 	add_thread(3, 0, 0, 0);
-	check(UNCLAIMED, 0, OWNER_unknown, 0);
+	check(UNCLAIMED, 0, OWNER_mapping, 25);
 	owners_saw_stack(owners, 3, MAPPING); /* the program's own: a coroutine's */
 	check(MAPPING, 0, OWNER_mapping, 21);
 	owners_saw_stack(owners, 2, UNCLAIMED + 8); /* has bounds */
-	check(UNCLAIMED, 0, OWNER_unknown, 0);
+	check(UNCLAIMED, 0, OWNER_mapping, 25);
 	owners_saw_stack(owners, 3, UNCLAIMED + 8);
 	check(UNCLAIMED, 0, OWNER_stack, 33);
 	check(thread_pointer - tls_bytes - 1, 0, OWNER_stack, 33);
@@ -410,7 +410,7 @@ START_TEST(a_thread_without_bounds_has_the_stack_that_its_stack_pointer_is_in)
 	add_thread(3, 0, 0, 0); /* a record without bounds says no more */
 	check(UNCLAIMED, 0, OWNER_stack, 33);
 	add_thread(3, UNCLAIMED + 0x1000, UNCLAIMED + 0x2000, 0);
-	check(UNCLAIMED, 0, OWNER_unknown, 0);
+	check(UNCLAIMED, 0, OWNER_mapping, 25);
 	check(UNCLAIMED + 0x1000, 0, OWNER_stack, 33);
 }
 END_TEST
@@ -434,7 +434,7 @@ START_TEST(memory_that_a_later_thread_has_as_stack_is_still_another_s)
 	add_thread_at(3, NESTED - 0x1000, NESTED + 0x100000, 0, NOW);
 	check(NESTED, 0, OWNER_stack, 33);
 	add_thread_at(4, UNCLAIMED_END - 0x1000000, UNCLAIMED_END - 64, 0, NOW + 1);
-	check(UNCLAIMED, 0, OWNER_unknown, 0); /* a small mapping where the stack will end */
+	check(UNCLAIMED, 0, OWNER_mapping, 25); /* a small mapping where the stack will end */
 }
 END_TEST
 
