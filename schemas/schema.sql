@@ -581,7 +581,7 @@ CREATE TABLE source_ledger (
 
 -- One row per sample, whatever it resolved to. *When were samples taken in the kernel?*
 CREATE TABLE sample (
-    id         INTEGER PRIMARY KEY, -- number of the row
+    id         INTEGER PRIMARY KEY, -- number of the row, in the order in which owners were decided
     run_id     INTEGER NOT NULL,  -- `run.id`
     source_id  INTEGER NOT NULL REFERENCES source(id),
     process_id INTEGER,           -- `process.id`; NULL: not known

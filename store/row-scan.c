@@ -94,50 +94,6 @@ static struct picture_row_sample sample_of(const int64_t *const *columns, uint32
 	};
 }
 
-/* Samples beside their touches. */
-struct samples {
-	struct scan *scan; /* NULL: nobody wants them */
-	const struct scan_rows *rows; /* at hand; NULL: none yet */
-	uint32_t next; /* of them, that was not told of */
-	bool is_over;
-};
-
-static int open_samples(sqlite3 *db, int64_t run_id, const struct picture_touch_visitor *visitor,
-			struct samples *samples)
-{
-	const struct scan_query query = { "sample", "id, " SAMPLE, run_id };
-	const struct scan_bound bound = { SAMPLE_TIME, visitor->from_ns, visitor->to_ns, false };
-	int r = visitor->sample ? scan_open(db, &query, &samples->scan) : 0;
-
-	if (r == 0 && visitor->sample)
-		scan_bound(samples->scan, &bound);
-	return r;
-}
-
-/* Tell of the samples up to an id. */
-static int tell(struct samples *samples, const struct picture_touch_visitor *visitor, int64_t id)
-{
-	int r = 0;
-
-	while (r == 0 && samples->scan && !samples->is_over) {
-		if (!samples->rows || samples->next == samples->rows->n) {
-			r = scan_next(samples->scan, &samples->rows);
-			samples->is_over = r <= 0;
-			samples->next = 0;
-			r = r < 0 ? r : 0;
-			continue;
-		}
-		const struct picture_row_sample sample =
-			sample_of(samples->rows->columns, samples->next);
-		if (sample.id > id)
-			break;
-		samples->next++;
-		if (sample.time_ns >= visitor->from_ns && sample.time_ns <= visitor->to_ns)
-			r = visitor->sample(visitor->context, &sample);
-	}
-	return r;
-}
-
 /* ---- Touches ---- */
 
 enum {
@@ -154,6 +110,7 @@ enum {
 	TOUCH_PICTURE,
 	TOUCH_LATENCY,
 	TOUCH_NODE,
+	TOUCH_TABLES,
 	TOUCH_SAMPLE,
 	TOUCH_TIME = TOUCH_SAMPLE + SAMPLE_TIME,
 };
@@ -199,18 +156,20 @@ static uint32_t choose_touches(const void *context, const int64_t *const *column
 	return n_chosen;
 }
 
-static int read_touches(const struct picture_touch_visitor *visitor, struct samples *samples,
-			const struct scan_rows *rows)
+/* A sample, and its touches behind it. */
+static int read_touches(const struct picture_touch_visitor *visitor, const struct scan_rows *rows)
 {
 	int r = 0;
 
 	for (uint32_t i = 0; i < rows->n && r == 0; i++) {
 		int64_t time_ns = rows->columns[TOUCH_TIME][i];
+		int64_t tables = rows->columns[TOUCH_TABLES][i];
 		if (time_ns < visitor->from_ns || time_ns > visitor->to_ns)
 			continue;
 		const struct picture_row_touch touch = touch_of(rows->columns, i);
-		r = tell(samples, visitor, touch.sample.id);
-		if (r == 0)
+		if (tables & SHOWN_SAMPLE && visitor->sample)
+			r = visitor->sample(visitor->context, &touch.sample);
+		if (tables & SHOWN_TOUCH && r == 0)
 			r = visitor->touch(visitor->context, &touch);
 	}
 	return r;
@@ -218,30 +177,24 @@ static int read_touches(const struct picture_touch_visitor *visitor, struct samp
 
 int picture_scan_touches(sqlite3 *db, int64_t run_id, const struct picture_touch_visitor *visitor)
 {
+	auto_scan struct scan *scan = NULL;
 	const struct scan_query query = {
 		"touch",
 		"owner_kind, owner_id, role, address, is_write, data_src, share, phase, frame_id,"
-		" size, picture, latency, node, sample_id, " SAMPLE,
+		" size, picture, latency, node, tables, sample_id, " SAMPLE,
 		run_id,
 	};
 	const struct scan_choice choice = { TOUCH_OWNER + 1, choose_touches, visitor->blocks };
 	const struct scan_bound bound = { TOUCH_TIME, visitor->from_ns, visitor->to_ns, false };
-	struct samples samples = { 0 };
-	struct scan *scan = NULL;
 	const struct scan_rows *rows;
-	int r = open_samples(db, run_id, visitor, &samples);
+	int r = scan_open(db, &query, &scan);
 
-	if (r == 0)
-		r = scan_open(db, &query, &scan);
-	if (r == 0)
-		scan_bound(scan, &bound);
-	if (r == 0 && visitor->blocks)
+	if (r < 0)
+		return r;
+	scan_bound(scan, &bound);
+	if (visitor->blocks)
 		scan_choose(scan, &choice);
 	while (r == 0 && (r = scan_next(scan, &rows)) == 1)
-		r = read_touches(visitor, &samples, rows);
-	if (r == 0)
-		r = tell(&samples, visitor, INT64_MAX);
-	scan_close(scan);
-	scan_close(samples.scan);
+		r = read_touches(visitor, rows);
 	return r;
 }

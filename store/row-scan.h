@@ -64,7 +64,7 @@ static inline bool row_ids_have(const struct row_ids *ids, int64_t id)
 	return at / 64 < ids->n_words && ids->bits[at / 64] >> at % 64 & 1;
 }
 
-/* Samples in the order of their ids, each before the first of its touches. */
+/* Samples in the order of their ids, each before its touches. */
 struct picture_touch_visitor {
 	/* Only touches of these; `sample` is NULL then. NULL: all. Threads read it, too. */
 	const struct row_ids *blocks;

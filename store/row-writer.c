@@ -9,6 +9,7 @@
 #include "store/compact/chunk-writer.h"
 #include "store/compact/compact.h"
 #include "store/database-internal.h"
+#include "store/touch.h"
 #include "store/writer-thread.h"
 
 #define BATCH_BYTES (4u << 20)
@@ -105,6 +106,18 @@ static int feed_close(sqlite3_vtab_cursor *cursor)
 	return SQLITE_OK;
 }
 
+/* Rows that only chunks have. */
+static int skip(struct feed_cursor *cursor)
+{
+	const struct rows *rows = cursor->rows;
+	unsigned tables = rows->table->tables;
+
+	while (tables && cursor->at < rows->n_sent &&
+	       !(rows->sent[cursor->at * rows->n_columns + tables].integer & SHOWN_TOUCH))
+		cursor->at++;
+	return SQLITE_OK;
+}
+
 static int feed_filter(sqlite3_vtab_cursor *base, int number, const char *text, int n,
 		       sqlite3_value **values)
 {
@@ -113,13 +126,13 @@ static int feed_filter(sqlite3_vtab_cursor *base, int number, const char *text, 
 	(void)n;
 	(void)values;
 	((struct feed_cursor *)base)->at = 0;
-	return SQLITE_OK;
+	return skip((struct feed_cursor *)base);
 }
 
 static int feed_next(sqlite3_vtab_cursor *base)
 {
 	((struct feed_cursor *)base)->at++;
-	return SQLITE_OK;
+	return skip((struct feed_cursor *)base);
 }
 
 static int feed_eof(sqlite3_vtab_cursor *base)
@@ -250,6 +263,11 @@ int rows_open(struct db *db, const struct rows_table *table, struct rows **ret_r
 		return r;
 	*ret_rows = steal_ptr(&rows);
 	return 0;
+}
+
+bool rows_are_stored(const struct rows *rows)
+{
+	return rows->chunks || rows->insert;
 }
 
 /* Wait for the batch that the writer has, and see how it went. */

@@ -5,6 +5,7 @@
  * table is a real one, the same batch goes into it with INSERT ... SELECT from an in-process
  * virtual table: no bind and step per row.
  */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,10 +27,14 @@ struct rows_table {
 	const char *columns; /* "id, run_id, ..." as in an INSERT */
 	const char *types; /* one letter for each: i integer, n integer that is never NULL, r real,
 			    * t text; behind them those of the hidden columns (compact.h) */
+	unsigned tables; /* of these the one of that name; 0: there is none */
 };
 
 /* table must live as long as the rows. Returns 0 or a negative errno. */
 int rows_open(struct db *db, const struct rows_table *table, struct rows **ret_rows);
+
+/* Whether they go anywhere: a virtual table may show what the chunks of another one have. */
+bool rows_are_stored(const struct rows *rows);
 
 /* Give up what was not flushed. Accepts NULL, returns NULL. */
 struct rows *rows_close(struct rows *rows);

@@ -40,6 +40,13 @@ enum picture_direction {
 	PICTURE_NOWHERE, /* it has no place there, or another touch of its sample has */
 };
 
+/* Which tables show a row of the chunks of touches (compact/compact.h). */
+enum touch_shown {
+	SHOWN_TOUCH = 1,
+	SHOWN_SAMPLE = 2, /* the first of its sample */
+	SHOWN_DETAIL = 4,
+};
+
 /*
  * A sample of CPU time has touches with parts of its time: in pictures it is at one of them, drawn
  * by their shares, or nowhere, where that one has no address. *before: the sum of those before.

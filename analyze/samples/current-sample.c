@@ -40,6 +40,7 @@ int sample_begin(struct samples *samples, struct sample_source *source,
 		.source = (uint32_t)source->row,
 		.process = thread ? thread->image->number : 0,
 		.thread = thread ? thread->number : 0,
+		.is_kernel = place->is_kernel,
 	};
 	item->space = code_store_space(samples->code, item->process, time_ns);
 	if (place->stack_pointer)
@@ -47,43 +48,30 @@ int sample_begin(struct samples *samples, struct sample_source *source,
 
 	const struct sample_code *code =
 		place->is_kernel ? NULL : sample_code_at(samples, item, place->ip);
-	const struct sample_row row = {
-		.source = (uint32_t)source->row,
-		.process_row = thread ? thread->image->row : 0,
-		.thread_row = thread ? thread->row : 0,
-		.thread = thread ? thread->number : 0,
-		.time_ns = time_ns,
-		.frame = place->is_kernel ? stacks_kernel_frame(samples->context.stacks, place->ip)
-			 : code		  ? code->frame
-					  : -ENOMEM,
-		.weight = place->weight,
-		.is_kernel = place->is_kernel,
-		.stack = place->sample ? sample_stack(samples, source, place->sample, item->process,
-						      time_ns)
-				       : 0,
-	};
-	if (row.frame < 0 || row.stack < 0)
-		return row.frame < 0 ? (int)row.frame : (int)row.stack;
-	item->stack = row.stack;
-	item->row = sample_rows_sample(samples->rows, &row);
-	return item->row < 0 ? (int)item->row : 1;
+	item->frame = place->is_kernel ? stacks_kernel_frame(samples->context.stacks, place->ip)
+		      : code	       ? code->frame
+				       : -ENOMEM;
+	item->stack = place->sample
+			      ? sample_stack(samples, source, place->sample, item->process, time_ns)
+			      : 0;
+	if (item->frame < 0 || item->stack < 0)
+		return item->frame < 0 ? (int)item->frame : (int)item->stack;
+	int r = sample_rows_count(samples->rows, item);
+	return r < 0 ? r : 1;
 }
 
-int sample_finish_item(struct samples *samples, const struct pending_sample *item)
+int sample_finish_item(struct samples *samples, struct pending_sample *item)
 {
+	item->row = sample_rows_next(samples->rows);
 	int r = sample_loops_mix(&samples->loops, item);
-
-	return r < 0 ? r : sample_rows_touches(samples->rows, item);
+	return r < 0 ? r : sample_rows_write(samples->rows, item);
 }
 
 /* Merge what can be; write it, or let it wait for the thread's next event. */
 int sample_end(struct samples *samples)
 {
 	struct pending_sample *item = samples->item;
-	int r = sample_rows_access(samples->rows, item);
 
-	if (r < 0)
-		return r;
 	item->n = sample_touches_merge(item->accesses, item->n, item->time_ns);
 	if (!sample_touches_are_open(item))
 		return sample_finish_item(samples, item);

@@ -40,17 +40,19 @@ struct sample_detail {
 	uint32_t node_number; /* the node + 1 */
 };
 
-/* A sample with its row. */
+/* A sample on its way to its rows. */
 struct pending_sample {
-	int64_t row; /* sample.id */
+	int64_t row; /* sample.id; 0: it is not written yet */
 	int64_t time_ns;
 	int64_t weight;
+	int64_t frame; /* of its instruction pointer */
 	int64_t stack; /* stack.id of its own call stack; 0: none */
 	uint32_t source; /* index of samples.c */
 	uint32_t process; /* numbers; 0: not known */
 	uint32_t thread;
 	uint32_t space; /* of code_store_space() */
 	uint32_t loop; /* number of loops.h; 0: in none */
+	bool is_kernel; /* it was taken in the kernel */
 	bool is_access; /* hardware sampled it: its unit is accesses, not time */
 	struct sample_detail detail;
 	bool has_freed; /* `freed` is the block that the thread gave back last */
@@ -81,7 +83,7 @@ bool sample_touches_are_open(const struct pending_sample *item);
 #define SAMPLE_MAX_WAITING_ALL (4 * SAMPLE_MAX_WAITING)
 
 /* Settles a sample whose owners are all decided. 0 or a negative errno. */
-typedef int (*sample_settle)(void *user, const struct pending_sample *item);
+typedef int (*sample_settle)(void *user, struct pending_sample *item);
 
 struct sample_list {
 	struct pending_sample **items;

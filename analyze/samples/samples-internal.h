@@ -142,7 +142,7 @@ int sample_begin(struct samples *samples, struct sample_source *source,
 int sample_end(struct samples *samples);
 
 /* Write an item whose owners are all known. 0 or a negative errno. */
-int sample_finish_item(struct samples *samples, const struct pending_sample *item);
+int sample_finish_item(struct samples *samples, struct pending_sample *item);
 
 /* The touches of a sample of time and registers, to samples->item. 0 or a negative errno. */
 int sample_clock_add(struct samples *samples, struct sample_source *source,

@@ -12,7 +12,7 @@
 #include "store/database.h"
 #include "trace/reader.h"
 
-static int settle(void *user, const struct pending_sample *item)
+static int settle(void *user, struct pending_sample *item)
 {
 	return sample_finish_item(user, item);
 }

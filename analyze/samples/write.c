@@ -39,14 +39,50 @@ struct row_source {
 
 struct sample_rows {
 	const struct sample_context *context;
-	struct rows *samples;
 	struct rows *touches;
+	/* Of plain tables; else chunks of touches have them. */
+	struct rows *samples;
 	struct rows *details;
 	int64_t next_sample;
 	int64_t next_touch;
 	struct row_source **sources;
 	size_t n_sources;
 	size_t n_sources_allocated;
+};
+
+/* Cells of touches. */
+enum {
+	TOUCH_SAMPLE,
+	TOUCH_RUN,
+	TOUCH_ROLE,
+	TOUCH_SHARE,
+	TOUCH_ADDRESS,
+	TOUCH_SIZE,
+	TOUCH_WRITE,
+	TOUCH_OWNER_KIND,
+	TOUCH_OWNER,
+	TOUCH_PHASE,
+	TOUCH_FRAME,
+	TOUCH_DATA_SRC,
+	TOUCH_ID,
+	TOUCH_PROCESS,
+	TOUCH_THREAD,
+	TOUCH_SOURCE,
+	TOUCH_TIME,
+	TOUCH_WEIGHT,
+	TOUCH_STACK,
+	TOUCH_SITE,
+	TOUCH_LATENCY,
+	TOUCH_NODE,
+	TOUCH_PICTURE,
+	TOUCH_TABLES,
+	TOUCH_SAMPLE_FRAME,
+	TOUCH_KERNEL,
+	TOUCH_LATENCY_2,
+	TOUCH_LATENCY_3,
+	TOUCH_PHYSICAL,
+	TOUCH_PAGE,
+	TOUCH_CELLS,
 };
 
 static const struct rows_table sample_table = {
@@ -61,7 +97,8 @@ static const struct rows_table touch_table = {
 	.columns = "sample_id, run_id, role, share, address, size, is_write, owner_kind, owner_id,"
 		   " phase, frame_id, data_src",
 	.types = "nnnriiiniini"
-		 "niinniiiiin", /* COMPACT_HIDDEN_TOUCH */
+		 "niinniiiiinniiiiii", /* COMPACT_HIDDEN_TOUCH */
+	.tables = TOUCH_TABLES,
 };
 
 static const struct rows_table detail_table = {
@@ -74,11 +111,10 @@ static const struct rows_table detail_table = {
 static int read_next(struct sample_rows *rows, sqlite3 *db)
 {
 	auto_statement sqlite3_stmt *statement = NULL;
-	int r = statement_prepare(
-		db,
-		"SELECT coalesce((SELECT max(last_row) FROM sample_chunk), 0) + 1,"
-		" coalesce((SELECT max(last_row) FROM touch_chunk), 0) + 1",
-		&statement);
+	int r = statement_prepare(db,
+				  "SELECT coalesce((SELECT max(id) FROM sample), 0) + 1,"
+				  " coalesce((SELECT max(last_row) FROM touch_chunk), 0) + 1",
+				  &statement);
 
 	if (r == 0)
 		r = statement_step(statement);
@@ -99,9 +135,9 @@ int sample_rows_create(const struct sample_context *context, struct sample_rows 
 
 	int r = read_next(rows, db_handle(context->db));
 	if (r == 0)
-		r = rows_open(context->db, &sample_table, &rows->samples);
-	if (r == 0)
 		r = rows_open(context->db, &touch_table, &rows->touches);
+	if (r == 0)
+		r = rows_open(context->db, &sample_table, &rows->samples);
 	if (r == 0)
 		r = rows_open(context->db, &detail_table, &rows->details);
 	if (r < 0) {
@@ -198,39 +234,30 @@ static int64_t or_null(int64_t value, bool is_known)
 	return is_known ? value : ROWS_NULL;
 }
 
-int64_t sample_rows_sample(struct sample_rows *rows, const struct sample_row *row)
+int sample_rows_count(struct sample_rows *rows, const struct pending_sample *item)
 {
 	const struct sample_sink *sink = &rows->context->sink;
-	struct row_source *source = rows->sources[row->source];
-	union rows_cell *cells = rows_add(rows->samples);
-	int64_t id = rows->next_sample++;
+	const struct task_thread *thread = tasks_thread(rows->context->tasks, item->thread);
+	struct row_source *source = rows->sources[item->source];
 
-	if (!cells)
-		return rows_error(rows->samples);
-	cells[0].integer = id;
-	cells[1].integer = rows->context->run_id;
-	cells[2].integer = source->row;
-	cells[3].integer = or_null(row->process_row, row->process_row);
-	cells[4].integer = or_null(row->thread_row, row->thread_row);
-	cells[5].integer = row->time_ns;
-	cells[6].integer = or_null(row->frame, row->frame);
-	cells[7].integer = or_null(row->stack, row->stack);
-	cells[8].integer = row->weight;
-	cells[9].integer = row->is_kernel;
 	source->n_samples++;
-	if (__builtin_add_overflow(source->weight, row->weight, &source->weight))
+	if (__builtin_add_overflow(source->weight, item->weight, &source->weight))
 		source->weight = INT64_MAX; /* periods that no kernel takes */
 
 	const struct sample_event taken = {
 		.measures = source->measures,
-		.time_ns = row->time_ns,
-		.weight = row->weight,
-		.thread_row = row->thread_row,
-		.thread = row->thread,
-		.stack = row->stack,
+		.time_ns = item->time_ns,
+		.weight = item->weight,
+		.thread_row = thread ? thread->row : 0,
+		.thread = item->thread,
+		.stack = item->stack,
 	};
-	int r = sink->sample ? sink->sample(sink->user, &taken) : 0;
-	return r < 0 ? r : id;
+	return sink->sample ? sink->sample(sink->user, &taken) : 0;
+}
+
+int64_t sample_rows_next(struct sample_rows *rows)
+{
+	return rows->next_sample++;
 }
 
 int sample_rows_detail(struct sample_rows *rows, uint32_t source,
@@ -299,58 +326,92 @@ static enum picture_direction direction_of(const struct touch *touch, double *be
 				   : PICTURE_READ;
 }
 
-static int write_touch(struct sample_rows *rows, const struct pending_sample *item,
-		       const struct touch *touch, double *before)
+/* What is the same in all rows of a sample. */
+static void fill_sample(struct sample_rows *rows, const struct pending_sample *item,
+			union rows_cell *cells)
+{
+	const struct task_process *process = tasks_process(rows->context->tasks, item->process);
+	const struct task_thread *thread = tasks_thread(rows->context->tasks, item->thread);
+	const struct sample_detail *detail = &item->detail;
+
+	for (unsigned i = 0; i < TOUCH_CELLS; i++)
+		cells[i].integer = ROWS_NULL;
+	cells[TOUCH_SAMPLE].integer = item->row;
+	cells[TOUCH_RUN].integer = rows->context->run_id;
+	cells[TOUCH_PROCESS].integer = process ? or_null(process->row, process->row) : ROWS_NULL;
+	cells[TOUCH_THREAD].integer = thread ? or_null(thread->row, thread->row) : ROWS_NULL;
+	cells[TOUCH_SOURCE].integer = rows->sources[item->source]->row;
+	cells[TOUCH_TIME].integer = item->time_ns;
+	cells[TOUCH_WEIGHT].integer = item->weight;
+	cells[TOUCH_STACK].integer = or_null(item->stack, item->stack);
+	cells[TOUCH_LATENCY].integer = or_null(detail->latency, detail->latency);
+	cells[TOUCH_NODE].integer = or_null((int64_t)detail->node_number - 1, detail->node_number);
+}
+
+/* What only its first row has. */
+static void fill_first(const struct pending_sample *item, union rows_cell *cells)
+{
+	const struct sample_detail *detail = &item->detail;
+	const int64_t physical = (int64_t)detail->physical_address;
+	bool has_detail = detail->latency | detail->latency_2 | detail->latency_3 |
+			  detail->physical_address | detail->page_bytes | detail->node_number;
+
+	cells[TOUCH_TABLES].integer = SHOWN_SAMPLE | (has_detail ? SHOWN_DETAIL : 0);
+	cells[TOUCH_SAMPLE_FRAME].integer = or_null(item->frame, item->frame);
+	cells[TOUCH_KERNEL].integer = item->is_kernel;
+	cells[TOUCH_LATENCY_2].integer = or_null(detail->latency_2, detail->latency_2);
+	cells[TOUCH_LATENCY_3].integer = or_null(detail->latency_3, detail->latency_3);
+	cells[TOUCH_PHYSICAL].integer = or_null(physical, physical);
+	cells[TOUCH_PAGE].integer =
+		or_null((int64_t)detail->page_bytes, (int64_t)detail->page_bytes);
+}
+
+/* The first row of a sample into plain tables. */
+static int write_plain(struct sample_rows *rows, const union rows_cell *cells)
+{
+	int r = rows_put(rows->samples, cells[TOUCH_SAMPLE], cells[TOUCH_RUN], cells[TOUCH_SOURCE],
+			 cells[TOUCH_PROCESS], cells[TOUCH_THREAD], cells[TOUCH_TIME],
+			 cells[TOUCH_SAMPLE_FRAME], cells[TOUCH_STACK], cells[TOUCH_WEIGHT],
+			 cells[TOUCH_KERNEL]);
+
+	if (r < 0 || !(cells[TOUCH_TABLES].integer & SHOWN_DETAIL))
+		return r;
+	return rows_put(rows->details, cells[TOUCH_SAMPLE], cells[TOUCH_RUN], cells[TOUCH_LATENCY],
+			cells[TOUCH_LATENCY_2], cells[TOUCH_LATENCY_3], cells[TOUCH_PHYSICAL],
+			cells[TOUCH_PAGE], cells[TOUCH_NODE]);
+}
+
+static void fill_touch(const struct sample_rows *rows, const struct touch *touch, double *before,
+		       union rows_cell *cells)
 {
 	const struct sample_sink *sink = &rows->context->sink;
-	union rows_cell *cells = rows_add(rows->touches);
 	int64_t site = touch->owner.site && sink->stack_of
 			       ? sink->stack_of(sink->user, touch->owner.site)
 			       : 0;
 
-	if (!cells)
-		return rows_error(rows->touches);
-	cells[0].integer = touch->sample;
-	cells[1].integer = rows->context->run_id;
-	cells[2].integer = touch->role;
-	cells[3].real = touch->share;
-	cells[4].integer = or_null((int64_t)touch->address, touch->is_resolved);
-	cells[5].integer = or_null(touch->size, touch->size >= 0);
-	cells[6].integer = or_null(touch->is_write, touch->is_write >= 0);
-	cells[7].integer = touch->owner.kind;
-	cells[8].integer = or_null(touch->owner.id, touch->owner.id);
-	cells[9].integer = touch->owner.phase;
-	cells[10].integer = or_null(touch->frame, touch->frame);
-	cells[11].integer = or_null(touch->data_src, touch->data_src);
-	cells[12].integer = rows->next_touch++;
-	cells[13].integer = or_null(touch->process_row, touch->process_row);
-	cells[14].integer = or_null(touch->thread_row, touch->thread_row);
-	cells[15].integer = touch->source_row;
-	cells[16].integer = touch->time_ns;
-	cells[17].integer = touch->weight;
-	cells[18].integer = or_null(item->stack, item->stack);
-	cells[19].integer = or_null(site, site);
-	cells[20].integer = or_null(touch->latency, touch->latency);
-	cells[21].integer = or_null((int64_t)touch->node_number - 1, touch->node_number);
-	cells[22].integer = direction_of(touch, before);
-	return 0;
+	cells[TOUCH_TABLES].integer |= SHOWN_TOUCH;
+	cells[TOUCH_ROLE].integer = touch->role;
+	cells[TOUCH_SHARE].real = touch->share;
+	cells[TOUCH_ADDRESS].integer = or_null((int64_t)touch->address, touch->is_resolved);
+	cells[TOUCH_SIZE].integer = or_null(touch->size, touch->size >= 0);
+	cells[TOUCH_WRITE].integer = or_null(touch->is_write, touch->is_write >= 0);
+	cells[TOUCH_OWNER_KIND].integer = touch->owner.kind;
+	cells[TOUCH_OWNER].integer = or_null(touch->owner.id, touch->owner.id);
+	cells[TOUCH_PHASE].integer = touch->owner.phase;
+	cells[TOUCH_FRAME].integer = or_null(touch->frame, touch->frame);
+	cells[TOUCH_DATA_SRC].integer = or_null(touch->data_src, touch->data_src);
+	cells[TOUCH_SITE].integer = or_null(site, site);
+	cells[TOUCH_PICTURE].integer = direction_of(touch, before);
 }
 
-int sample_rows_access(struct sample_rows *rows, const struct pending_sample *item)
+/* A row that shows a sample without touches: never read but for that. */
+static void fill_no_touch(union rows_cell *cells)
 {
-	const struct sample_detail *detail = &item->detail;
-	const int64_t physical = (int64_t)detail->physical_address;
-
-	if (!(detail->latency | detail->latency_2 | detail->latency_3 | detail->physical_address |
-	      detail->page_bytes | detail->node_number))
-		return 0;
-	return rows_put(rows->details, CELL(item->row), CELL(rows->context->run_id),
-			CELL(or_null(detail->latency, detail->latency)),
-			CELL(or_null(detail->latency_2, detail->latency_2)),
-			CELL(or_null(detail->latency_3, detail->latency_3)),
-			CELL(or_null(physical, physical)),
-			CELL(or_null((int64_t)detail->page_bytes, (int64_t)detail->page_bytes)),
-			CELL(or_null((int64_t)detail->node_number - 1, detail->node_number)));
+	cells[TOUCH_ROLE].integer = 0;
+	cells[TOUCH_SHARE].real = 0;
+	cells[TOUCH_OWNER_KIND].integer = OWNER_unknown;
+	cells[TOUCH_PHASE].integer = 0;
+	cells[TOUCH_PICTURE].integer = PICTURE_NOWHERE;
 }
 
 static struct share_sum *sum_of(struct row_source *source, const struct sample_access *access)
@@ -373,44 +434,65 @@ static void add_up(struct row_source *source, const struct pending_sample *item)
 	}
 }
 
-int sample_rows_touches(struct sample_rows *rows, const struct pending_sample *item)
+static struct touch touch_of(const struct sample_rows *rows, const struct pending_sample *item,
+			     const struct sample_access *access)
 {
-	const struct sample_sink *sink = &rows->context->sink;
-	struct row_source *source = rows->sources[item->source];
 	const struct task_process *process = tasks_process(rows->context->tasks, item->process);
 	const struct task_thread *thread = tasks_thread(rows->context->tasks, item->thread);
+	const struct row_source *source = rows->sources[item->source];
+
+	return (struct touch){
+		.sample = item->row,
+		.time_ns = item->time_ns,
+		.weight = item->weight,
+		.process_row = process ? process->row : 0,
+		.thread_row = thread ? thread->row : 0,
+		.address = access->address,
+		.size = access->size,
+		.is_write = access->is_write,
+		.is_resolved = access->is_resolved,
+		.frame = access->frame,
+		.measures = source->measures,
+		.role = access->role,
+		.share = access->share,
+		.owner = access->owner,
+		.is_access = item->is_access,
+		.source_row = source->row,
+		.data_src = access->data_src,
+		.latency = item->detail.latency,
+		.node_number = item->detail.node_number,
+	};
+}
+
+int sample_rows_write(struct sample_rows *rows, const struct pending_sample *item)
+{
+	const struct sample_sink *sink = &rows->context->sink;
+	union rows_cell of_sample[TOUCH_CELLS];
 	double before = 0;
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < item->n; i++) {
-		const struct sample_access *access = &item->accesses[i];
-		const struct touch touch = {
-			.sample = item->row,
-			.time_ns = item->time_ns,
-			.weight = item->weight,
-			.process_row = process ? process->row : 0,
-			.thread_row = thread ? thread->row : 0,
-			.address = access->address,
-			.size = access->size,
-			.is_write = access->is_write,
-			.is_resolved = access->is_resolved,
-			.frame = access->frame,
-			.measures = source->measures,
-			.role = access->role,
-			.share = access->share,
-			.owner = access->owner,
-			.is_access = item->is_access,
-			.source_row = source->row,
-			.data_src = access->data_src,
-			.latency = item->detail.latency,
-			.node_number = item->detail.node_number,
-		};
-
-		r = write_touch(rows, item, &touch, &before);
+	fill_sample(rows, item, of_sample);
+	for (size_t i = 0; r == 0 && i < (item->n ? item->n : 1); i++) {
+		union rows_cell *cells = rows_add(rows->touches);
+		if (!cells)
+			return rows_error(rows->touches);
+		memcpy(cells, of_sample, sizeof(of_sample));
+		cells[TOUCH_ID].integer = rows->next_touch++;
+		cells[TOUCH_TABLES].integer = 0;
+		if (i == 0)
+			fill_first(item, cells);
+		if (i == 0 && rows_are_stored(rows->samples))
+			r = write_plain(rows, cells);
+		if (item->n == 0) {
+			fill_no_touch(cells);
+			break;
+		}
+		const struct touch touch = touch_of(rows, item, &item->accesses[i]);
+		fill_touch(rows, &touch, &before, cells);
 		if (r == 0 && sink->touch)
 			r = sink->touch(sink->user, &touch);
 	}
-	add_up(source, item);
+	add_up(rows->sources[item->source], item);
 	return r;
 }
 
@@ -465,10 +547,10 @@ int sample_rows_finish(struct sample_rows *rows)
 {
 	sqlite3 *db = db_handle(rows->context->db);
 	auto_statement sqlite3_stmt *statement = NULL;
-	int r = rows_flush(rows->samples);
+	int r = rows_flush(rows->touches);
 
 	if (r == 0)
-		r = rows_flush(rows->touches);
+		r = rows_flush(rows->samples);
 	if (r == 0)
 		r = rows_flush(rows->details);
 	if (r == 0)

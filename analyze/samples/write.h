@@ -1,7 +1,7 @@
 #pragma once
 /*
- * The rows that samples make: source, sample, touch, and their sum owner_share. Told to the sink of
- * samples.h as they are written. One thread.
+ * The rows that samples make: source, sample, touch, access_detail, and their sum owner_share. The
+ * sink of samples.h gets them as they are written. One thread.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -18,33 +18,20 @@ struct sample_rows *sample_rows_destroy(struct sample_rows *rows); /* accepts NU
 /* Make the row of a source; its index counts up from 0. Returns the index or a negative errno. */
 int sample_rows_source(struct sample_rows *rows, const struct trace_source *record);
 
-/* A row of sample. frame 0: NULL. */
-struct sample_row {
-	uint32_t source;
-	int64_t process_row; /* 0: NULL */
-	int64_t thread_row;
-	uint32_t thread; /* number; 0: not known */
-	int64_t time_ns;
-	int64_t frame;
-	int64_t stack; /* 0: NULL */
-	int64_t weight;
-	bool is_kernel;
-};
-
-/* Write it. Returns its id, > 0, or a negative errno. */
-int64_t sample_rows_sample(struct sample_rows *rows, const struct sample_row *row);
+/* A sample was taken: count it, and tell the sink. 0 or a negative errno. */
+int sample_rows_count(struct sample_rows *rows, const struct pending_sample *item);
 
 /* One of a source was left out, as the program wants it. */
 void sample_rows_withhold(struct sample_rows *rows, uint32_t source);
 
-/*
- * Write what its source measured of the access, in the order of samples; of most there is no row.
- * 0 or a negative errno.
- */
-int sample_rows_access(struct sample_rows *rows, const struct pending_sample *item);
+/* The sample.id of the item that is written next. */
+int64_t sample_rows_next(struct sample_rows *rows);
 
-/* Write the touches of an item and add them up. 0 or a negative errno. */
-int sample_rows_touches(struct sample_rows *rows, const struct pending_sample *item);
+/*
+ * Write a sample whose owners are decided, with its touches and what its source measured of the
+ * access, and add them up. 0 or a negative errno.
+ */
+int sample_rows_write(struct sample_rows *rows, const struct pending_sample *item);
 
 /* What its samples say, into its row. 0 or a negative errno. */
 int sample_rows_detail(struct sample_rows *rows, uint32_t source,

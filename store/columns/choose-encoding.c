@@ -26,7 +26,9 @@ static int try_plan(const struct chunk_trial *trial, struct chunk_plan plan, str
 		r = chunk_column_encode(trial->encoder, &values, plan, &bytes, &n_bytes);
 		n_all += r == 0 ? n_bytes : 0;
 	}
-	if (r == 0 && n_all < best->n_bytes)
+	/* What is relative cannot be what another column is relative to: it must be worth it. */
+	size_t n_least = plan.coding == CHUNK_RELATIVE ? n_all + n_all / 64 : n_all;
+	if (r == 0 && n_least < best->n_bytes)
 		*best = (struct best){ plan, n_all };
 	return r == -ERANGE ? 0 : r;
 }

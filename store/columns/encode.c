@@ -9,7 +9,7 @@
 #include "trace/frame.h"
 
 #define LEVEL	   1
-#define HASH_SLOTS (2u * CHUNK_DICTIONARY_MAX)
+#define HASH_SLOTS (2u * CHUNK_FRAME_ROWS)
 
 struct slot {
 	int64_t value;
@@ -18,10 +18,10 @@ struct slot {
 
 struct chunk_encoder {
 	ZSTD_CCtx *zstd;
-	uint64_t codes[CHUNK_ROWS];
-	uint64_t list[CHUNK_DICTIONARY_MAX]; /* the dictionary's values */
-	uint8_t plane[CHUNK_ROWS];
-	struct slot *slots; /* HASH_SLOTS, of which 2^n_slots_log2 are in use */
+	uint64_t codes[CHUNK_FRAME_ROWS];
+	uint64_t list[CHUNK_FRAME_ROWS]; /* the dictionary's values */
+	uint8_t plane[CHUNK_FRAME_ROWS];
+	struct slot slots[HASH_SLOTS]; /* 2^n_slots_log2 are in use */
 	unsigned n_slots_log2;
 	char *out;
 	size_t n_out_max;
@@ -38,7 +38,6 @@ struct chunk_encoder *chunk_encoder_close(struct chunk_encoder *encoder)
 	if (!encoder)
 		return NULL;
 	ZSTD_freeCCtx(encoder->zstd);
-	free(encoder->slots);
 	free(encoder->out);
 	free(encoder);
 	return NULL;
@@ -50,11 +49,10 @@ struct chunk_encoder *chunk_encoder_open(void)
 	if (!encoder)
 		return NULL;
 	encoder->n_out_max = sizeof(struct chunk_column_head) +
-			     16 * (sizeof(uint32_t) + ZSTD_compressBound(CHUNK_ROWS));
+			     16 * (sizeof(uint32_t) + ZSTD_compressBound(CHUNK_FRAME_ROWS));
 	encoder->zstd = ZSTD_createCCtx();
-	encoder->slots = malloc(HASH_SLOTS * sizeof(*encoder->slots));
 	encoder->out = malloc(encoder->n_out_max);
-	if (!encoder->zstd || !encoder->slots || !encoder->out)
+	if (!encoder->zstd || !encoder->out)
 		return chunk_encoder_close(encoder);
 	ZSTD_CCtx_setParameter(encoder->zstd, ZSTD_c_compressionLevel, LEVEL);
 	ZSTD_CCtx_setParameter(encoder->zstd, ZSTD_c_contentSizeFlag, 1);
@@ -140,11 +138,6 @@ static uint8_t planes_of(uint64_t max)
 	return max ? (uint8_t)((64 - __builtin_clzll(max) + 7) / 8) : 0;
 }
 
-static uint8_t flags_of(const struct chunk_survey *survey)
-{
-	return survey->n_null > 0 ? CHUNK_HAS_NULL : survey->is_ascending ? CHUNK_IS_ASCENDING : 0;
-}
-
 struct shrinking {
 	uint64_t base;
 	uint64_t shift;
@@ -183,7 +176,7 @@ static int narrow(struct chunk_encoder *encoder, const struct chunk_values *valu
 	head->base = (uint64_t)left.min;
 	/* Low bits that are alike in all are 0 in what is left of each. */
 	head->shift = left.differing ? (uint8_t)__builtin_ctzll(left.differing) : 0;
-	head->flags = flags_of(survey);
+	head->flags = survey->n_null > 0 ? CHUNK_HAS_NULL : 0;
 	head->n_planes = planes_of((distance >> head->shift) + has_null);
 	if (head->n_planes > 0)
 		shrink(numbers, values->n, &(struct shrinking){ head->base, head->shift, has_null },
@@ -193,7 +186,7 @@ static int narrow(struct chunk_encoder *encoder, const struct chunk_values *valu
 	return 0;
 }
 
-static struct slot *slot_of(const struct chunk_encoder *encoder, int64_t value)
+static struct slot *slot_of(struct chunk_encoder *encoder, int64_t value)
 {
 	uint64_t hash = (uint64_t)value * UINT64_C(0x9e3779b97f4a7c15);
 	size_t i = hash >> (64 - encoder->n_slots_log2);
@@ -209,7 +202,6 @@ static void clear_slots(struct chunk_encoder *encoder, uint32_t n_values)
 	encoder->n_slots_log2 = 33 - (unsigned)__builtin_clz((n_values - 1) | 1);
 	memset(encoder->slots, 0, sizeof(*encoder->slots) << encoder->n_slots_log2);
 }
-_Static_assert(HASH_SLOTS >= 2 * CHUNK_ROWS, "there are always free ones");
 
 /* Codes are places in a list of the values, in the order in which they come first. */
 static int number(struct chunk_encoder *encoder, const struct chunk_values *values,
@@ -234,7 +226,7 @@ static int number(struct chunk_encoder *encoder, const struct chunk_values *valu
 	if (narrowed->n_list == 0)
 		return -ERANGE;
 	head->n_dictionary = (uint16_t)narrowed->n_list;
-	head->flags = flags_of(survey);
+	head->flags = survey->n_null > 0 ? CHUNK_HAS_NULL : 0;
 	head->n_planes = planes_of(narrowed->n_list - 1 + has_null);
 	return 0;
 }
@@ -285,7 +277,7 @@ int chunk_column_encode(struct chunk_encoder *encoder, const struct chunk_values
 		.head = { .coding = (uint8_t)plan.coding, .n_rows = values->n },
 	};
 	size_t n_out = sizeof(narrowed.head);
-	struct chunk_survey survey = values->survey ? *values->survey : chunk_survey(values);
+	struct chunk_survey survey = chunk_survey(values);
 	int r = plan.coding == CHUNK_DICTIONARY ? number(encoder, values, &survey, &narrowed)
 						: narrow(encoder, values, &survey, &narrowed);
 

@@ -1,8 +1,5 @@
 #pragma once
-/*
- * The bytes of a compressed column, shared by encode.c and decode.c: one piece behind the other,
- * each of which can be read alone. A piece is a head and what follows it.
- */
+/* The bytes of a compressed column, shared by encode.c and decode.c: a head, and what follows. */
 #include <stdint.h>
 
 /*
@@ -11,8 +8,8 @@
  * size and that many bytes of one zstd frame.
  */
 struct chunk_column_head {
-	uint32_t checksum; /* trace_checksum() of all that follows it in the piece */
-	uint32_t n_bytes; /* of the piece, with the head */
+	uint32_t checksum; /* trace_checksum() of all that follows it */
+	uint32_t n_bytes; /* with the head */
 	uint32_t n_rows;
 	uint8_t coding; /* enum chunk_coding */
 	uint8_t n_planes; /* 0 .. 8; 0: all codes are 0 */
@@ -20,7 +17,7 @@ struct chunk_column_head {
 	uint8_t shift; /* of the codes, to the left */
 	uint8_t other; /* RELATIVE: the other column */
 	uint8_t zero[5];
-	uint16_t n_dictionary; /* 0 with DICTIONARY: 65,536 */
+	uint16_t n_dictionary; /* not 0 with DICTIONARY */
 	uint64_t base; /* added to the codes, but for DICTIONARY */
 };
 _Static_assert(sizeof(struct chunk_column_head) == 32, "what is on disk stays");
@@ -33,8 +30,5 @@ _Static_assert(sizeof(struct chunk_column_head) == 32, "what is on disk stays");
 #define wide
 #endif
 
-#define CHUNK_HAS_NULL	     1u /* code 0 is NULL, the others are one more */
-#define CHUNK_IS_ASCENDING   2u
-#define CHUNK_ALL_FLAGS	     3u
-#define CHUNK_CHECKED_FROM   sizeof(uint32_t) /* where the checked bytes begin */
-#define CHUNK_DICTIONARY_MAX 65536u
+#define CHUNK_HAS_NULL	   1u /* code 0 is NULL, the others are one more */
+#define CHUNK_CHECKED_FROM sizeof(uint32_t) /* where the checked bytes begin */

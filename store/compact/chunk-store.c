@@ -6,7 +6,6 @@
 
 #include "common/array.h"
 #include "common/cleanup.h"
-#include "store/compact/column-cache.h"
 #include "store/statement.h"
 #include "trace/frame.h"
 
@@ -15,32 +14,65 @@ struct chunk_store {
 	char *schema;
 	char *table;
 	unsigned n_columns;
-	int id_column;
+	unsigned id_column;
 	struct chunk_series series[CHUNK_SERIES];
 	int64_t n_rows;
 	unsigned n_users;
 	bool is_read; /* the heads */
 	int64_t n_changes; /* by this connection, when they were read ... */
 	int64_t version; /* ... and by others */
-	struct chunk_cache *cache;
 	struct chunk_decoder *decoder;
-	/* Of the chunk in frames that was read last: */
-	int64_t placed; /* its id; 0: none */
-	int64_t held; /* likewise, of the one whose columns are put together */
-	struct pieces {
-		char *bytes;
-		size_t n;
-		size_t n_allocated;
-	} columns[CHUNK_COLUMNS];
-	struct pieces frame; /* the bytes of the one that was read last, ... */
-	int64_t frame_id; /* ... of this row of NAME_column; -1: none */
-	bool has_places; /* its rows are not in the order of their ids */
+	/* Of the chunk whose columns were read last: */
+	int64_t held; /* its id; 0: none */
+	struct chunk_bytes bytes;
 	uint16_t *places; /* CHUNK_ROWS */
-	int64_t *ids; /* 2 * CHUNK_ROWS */
+	int64_t *values; /* likewise */
+	bool has_places; /* its rows are not in the order of their ids */
+	/* Columns, those in use and those that were put back last. */
+	struct chunk_column **columns;
+	size_t n_kept;
+	size_t n_kept_allocated;
+	size_t n_bytes; /* of those that nobody uses */
+	size_t keep_bytes;
+	uint64_t n_puts;
 	sqlite3_stmt *column;
 	sqlite3_stmt *data_version;
 };
 
+/* ---- Columns that are kept ---- */
+
+static size_t bytes_of(const struct chunk_column *column)
+{
+	return sizeof(*column) + column->n * sizeof(column->values[0]);
+}
+
+/* Of those that nobody uses, the ones that were put back longest ago go. */
+static void keep(struct chunk_store *store, size_t most_bytes)
+{
+	while (store->n_bytes > most_bytes) {
+		size_t oldest = store->n_kept;
+		for (size_t i = 0; i < store->n_kept; i++) {
+			if (!store->columns[i]->n_taken &&
+			    (oldest == store->n_kept ||
+			     store->columns[i]->used < store->columns[oldest]->used))
+				oldest = i;
+		}
+		store->n_bytes -= bytes_of(store->columns[oldest]);
+		free(store->columns[oldest]);
+		store->columns[oldest] = store->columns[--store->n_kept];
+	}
+}
+
+void chunk_store_put(struct chunk_store *store, struct chunk_column *column)
+{
+	if (!column || --column->n_taken > 0)
+		return;
+	column->used = column->key < 0 ? 0 : ++store->n_puts;
+	store->n_bytes += bytes_of(column);
+	keep(store, column->key < 0 ? store->n_bytes - 1 : store->keep_bytes);
+}
+
+/* Heads, and what was read by them: columns that are in use stay until they are put back. */
 static void forget(struct chunk_store *store)
 {
 	for (unsigned i = 0; i < CHUNK_SERIES; i++) {
@@ -51,10 +83,11 @@ static void forget(struct chunk_store *store)
 		store->series[i].n = 0;
 	}
 	store->n_rows = 0;
-	store->placed = store->held = 0;
-	store->frame_id = -1;
+	store->held = 0;
 	store->is_read = false;
-	chunk_cache_clear(store->cache);
+	keep(store, 0);
+	for (size_t i = 0; i < store->n_kept; i++)
+		store->columns[i]->key = -1;
 }
 
 struct chunk_store *chunk_store_close(struct chunk_store *store)
@@ -66,13 +99,11 @@ struct chunk_store *chunk_store_close(struct chunk_store *store)
 		free(store->series[i].heads);
 	sqlite3_finalize(store->column);
 	sqlite3_finalize(store->data_version);
-	chunk_cache_close(store->cache);
 	chunk_decoder_close(store->decoder);
-	for (unsigned i = 0; i < CHUNK_COLUMNS; i++)
-		free(store->columns[i].bytes);
-	free(store->frame.bytes);
+	free(store->columns);
+	free(store->bytes.at);
 	free(store->places);
-	free(store->ids);
+	free(store->values);
 	free(store->schema);
 	free(store->table);
 	free(store);
@@ -88,13 +119,10 @@ struct chunk_store *chunk_store_open(sqlite3 *db, const struct chunk_table *tabl
 	store->db = db;
 	store->n_columns = table->n_columns;
 	store->id_column = table->id_column;
+	store->keep_bytes = keep_bytes;
 	store->schema = strdup(table->schema);
 	store->table = strdup(table->name);
-	store->cache = chunk_cache_open(keep_bytes);
-	store->decoder = chunk_decoder_open();
-	if (!store->schema || !store->table || !store->cache || !store->decoder)
-		return chunk_store_close(store);
-	return store;
+	return store->schema && store->table ? store : chunk_store_close(store);
 }
 
 static int prepare(struct chunk_store *store, const char *format, sqlite3_stmt **ret_statement)
@@ -116,9 +144,7 @@ static int read_frames(const char *bytes, size_t n_bytes, struct chunk_head *hea
 	uint32_t n = 0;
 
 	head->n_frames = (uint32_t)(n_bytes / sizeof(*head->frames));
-	if (n_bytes == 0)
-		return 0;
-	if (n_bytes % sizeof(*head->frames) || head->n_frames > CHUNK_FRAMES)
+	if (n_bytes == 0 || n_bytes % sizeof(*head->frames) || head->n_frames > CHUNK_FRAMES)
 		return -EBADMSG;
 	head->frames = malloc(n_bytes);
 	if (!head->frames)
@@ -265,153 +291,106 @@ int64_t chunk_store_n_rows(const struct chunk_store *store)
 	return store->n_rows;
 }
 
-/* ---- Columns ---- */
+/* ---- Frames ---- */
 
-/* The bytes of a row of NAME_column, until the next call. */
-static int read_row(struct chunk_store *store, const struct chunk_head *head, unsigned number,
-		    const char **ret_bytes, size_t *ret_n)
+/* Copied: the statement is not left on a row, as nobody could write then. */
+static int add_frame(struct chunk_store *store, int64_t id, struct chunk_bytes *bytes, size_t begin,
+		     size_t *ret_end)
 {
-	int r = 0;
+	statement_integer(store->column, 1, id);
+	int r = statement_step(store->column);
+	const void *data = r > 0 ? sqlite3_column_blob(store->column, 0) : NULL;
+	size_t n = data ? (size_t)sqlite3_column_bytes(store->column, 0) : 0;
 
-	if (store->column)
-		sqlite3_reset(store->column);
-	else
-		r = prepare(store, "SELECT data FROM \"%w\".\"%w_column\" WHERE id = ?",
-			    &store->column);
-	if (r < 0)
-		return r;
-	statement_integer(store->column, 1, head->id * CHUNK_FRAMES + number);
-	r = statement_step(store->column);
-	if (r <= 0)
-		return r < 0 ? r : -EBADMSG; /* the chunk lacks it */
-	*ret_n = (size_t)sqlite3_column_bytes(store->column, 0);
-	*ret_bytes = sqlite3_column_blob(store->column, 0);
-	return *ret_bytes ? 0 : -EBADMSG;
-}
-_Static_assert(CHUNK_COLUMNS <= CHUNK_FRAMES, "their numbers are those of either");
-
-int chunk_store_frame(struct chunk_store *store, const struct chunk_head *head, uint32_t frame,
-		      const char **ret_bytes, size_t *ret_n)
-{
-	return read_row(store, head, frame, ret_bytes, ret_n);
-}
-
-int chunk_take_piece(const char **bytes, size_t *n_left, const char **ret_piece, size_t *ret_n)
-{
-	uint32_t n;
-
-	if (*n_left < sizeof(n))
-		return -EBADMSG;
-	memcpy(&n, *bytes, sizeof(n));
-	*bytes += sizeof(n);
-	*n_left -= sizeof(n);
-	if (n > *n_left)
-		return -EBADMSG;
-	*ret_piece = *bytes;
-	*ret_n = n;
-	*bytes += n;
-	*n_left -= n;
-	return 0;
-}
-
-/* Append the pieces of a frame to their columns. */
-static int add_frame(struct chunk_store *store, const char *bytes, size_t n_left)
-{
-	int r = 0;
-
-	for (unsigned i = 0; i < store->n_columns && r == 0; i++) {
-		struct pieces *pieces = &store->columns[i];
-		const char *piece = NULL;
-		size_t n = 0;
-		r = chunk_take_piece(&bytes, &n_left, &piece, &n);
-		if (r == 0)
-			r = grow_array_by(&pieces->bytes, pieces->n, n, &pieces->n_allocated, 1);
-		if (r == 0 && n > 0)
-			memcpy(pieces->bytes + pieces->n, piece, n);
-		pieces->n += r == 0 ? n : 0;
-	}
-	return r < 0 || n_left == 0 ? r : -EBADMSG;
-}
-
-/* Put the columns of a chunk in frames together. */
-static int hold(struct chunk_store *store, const struct chunk_head *head)
-{
-	int r = 0;
-
-	if (store->held == head->id)
-		return 0;
-	store->held = 0;
-	for (unsigned i = 0; i < store->n_columns; i++)
-		store->columns[i].n = 0;
-	for (uint32_t i = 0; i < head->n_frames && r == 0; i++) {
-		const char *bytes;
-		size_t n;
-		r = read_row(store, head, i, &bytes, &n);
-		if (r == 0)
-			r = add_frame(store, bytes, n);
-	}
-	store->held = r == 0 ? head->id : 0;
-	return r;
-}
-
-static int check(struct chunk_bytes *bytes, unsigned column, uint32_t n_rows)
-{
-	int r = chunk_column_check(bytes->at, bytes->n, &bytes->outline);
-
-	return r < 0 || bytes->outline.other >= (int)column || bytes->outline.n_rows != n_rows
-		       ? -EBADMSG
-		       : 0;
-}
-
-int chunk_store_bytes(struct chunk_store *store, const struct chunk_head *head, unsigned column,
-		      struct chunk_bytes *ret_bytes)
-{
-	const char *bytes;
-	size_t n;
-	int r = head->frames ? hold(store, head) : read_row(store, head, column, &bytes, &n);
-
-	if (r < 0)
-		return r;
-	*ret_bytes = head->frames ? (struct chunk_bytes){ .at = store->columns[column].bytes,
-							  .n = store->columns[column].n }
-				  : (struct chunk_bytes){ .at = bytes, .n = n };
-	return check(ret_bytes, column, head->n_rows);
-}
-
-/* Copy a frame: the statement is not left on it, as nobody could write then. */
-static int hold_frame(struct chunk_store *store, const struct chunk_head *head, uint32_t number)
-{
-	const char *bytes;
-	size_t n;
-	int r = read_row(store, head, number, &bytes, &n);
-
-	store->frame_id = -1;
+	if (!data)
+		r = r < 0 ? r : -EBADMSG; /* the chunk lacks it */
+	if (r > 0)
+		r = grow_array_by(&bytes->at, begin, n, &bytes->n_allocated, 1);
 	if (r == 0)
-		r = grow_array_to(&store->frame.bytes, n, &store->frame.n_allocated, 1);
-	if (r == 0) {
-		memcpy(store->frame.bytes, bytes, n);
-		store->frame.n = n;
-		store->frame_id = head->id * CHUNK_FRAMES + number;
-	}
-	if (store->column)
-		sqlite3_reset(store->column);
+		memcpy(bytes->at + begin, data, n);
+	*ret_end = begin + n;
+	sqlite3_reset(store->column);
 	return r;
 }
 
-int chunk_store_piece(struct chunk_store *store, const struct chunk_head *head, uint32_t frame,
-		      unsigned column, struct chunk_bytes *ret_bytes)
+int chunk_store_fetch(struct chunk_store *store, const struct chunk_head *head, uint32_t first,
+		      uint32_t n, struct chunk_bytes *bytes)
 {
-	int r = store->frame_id == head->id * CHUNK_FRAMES + frame ? 0
-								   : hold_frame(store, head, frame);
-	const char *bytes = store->frame.bytes, *piece = NULL;
-	size_t n_left = store->frame.n, n = 0;
+	int r = store->column ? 0
+			      : prepare(store, "SELECT data FROM \"%w\".\"%w_column\" WHERE id = ?",
+					&store->column);
+	size_t end = 0;
 
-	for (unsigned i = 0; i <= column && r == 0; i++)
-		r = chunk_take_piece(&bytes, &n_left, &piece, &n);
-	if (r < 0)
+	for (uint32_t i = 0; i < n && r == 0; i++) {
+		r = add_frame(store, head->id * CHUNK_FRAMES + first + i, bytes, end, &end);
+		bytes->ends[i] = end;
+	}
+	return r;
+}
+
+struct chunk_reading chunk_reading_of(const struct chunk_bytes *bytes, uint32_t i, uint32_t n_rows)
+{
+	size_t begin = i > 0 ? bytes->ends[i - 1] : 0;
+
+	return (struct chunk_reading){
+		.bytes = bytes->at + begin,
+		.n_bytes = bytes->ends[i] - begin,
+		.n_rows = n_rows,
+		.n_chosen = n_rows,
+	};
+}
+
+struct piece {
+	const char *at;
+	uint32_t n;
+	struct chunk_outline outline;
+};
+
+/* The piece of a column: each has its size before it. */
+static int find_piece(const struct chunk_reading *reading, unsigned column, struct piece *piece)
+{
+	const char *at = reading->bytes;
+	size_t n_left = reading->n_bytes;
+
+	for (unsigned i = 0; i <= column; i++) {
+		if (n_left < sizeof(piece->n))
+			return -EBADMSG;
+		memcpy(&piece->n, at, sizeof(piece->n));
+		n_left -= sizeof(piece->n);
+		if (piece->n > n_left)
+			return -EBADMSG;
+		piece->at = at + sizeof(piece->n);
+		at = piece->at + piece->n;
+		n_left -= piece->n;
+	}
+	return chunk_column_check(piece->at, piece->n, &piece->outline);
+}
+
+int chunk_read_column(struct chunk_decoder *decoder, struct chunk_reading *reading, unsigned column,
+		      int64_t *to)
+{
+	struct chunk_wanted wanted = { to, NULL, reading->n_rows, reading->rows,
+				       reading->n_chosen };
+	int64_t others[CHUNK_FRAME_ROWS];
+	struct piece piece, before;
+	int r = reading->values[column] ? 0 : find_piece(reading, column, &piece);
+
+	if (r < 0 || reading->values[column])
 		return r;
-	*ret_bytes = (struct chunk_bytes){ .at = piece, .n = n };
-	return check(ret_bytes, column, head->frames[frame].n_rows);
+	if (piece.outline.other >= 0 && !(wanted.others = reading->values[piece.outline.other])) {
+		struct chunk_wanted first = wanted;
+		first.values = others;
+		r = find_piece(reading, (unsigned)piece.outline.other, &before);
+		if (r == 0 && before.outline.other >= 0) /* the writer's are relative once */
+			r = -EBADMSG;
+		if (r == 0)
+			r = chunk_column_values(decoder, before.at, before.n, &first);
+		wanted.others = others;
+	}
+	if (r == 0)
+		r = chunk_column_values(decoder, piece.at, piece.n, &wanted);
+	reading->values[column] = to;
+	return r;
 }
 
 int chunk_places(const int64_t *ids, uint32_t n, uint16_t *places)
@@ -449,106 +428,97 @@ int chunk_places(const int64_t *ids, uint32_t n, uint16_t *places)
 	return sum == n ? 1 : -EBADMSG;
 }
 
-/* A column of a chunk in frames, in the order of its rows there; others: room for another one. */
-static int read_values(struct chunk_store *store, const struct chunk_head *head, unsigned column,
-		       int64_t *values, int64_t *others)
-{
-	struct chunk_bytes bytes;
-	int r = chunk_store_bytes(store, head, column, &bytes);
+/* ---- Columns ---- */
 
-	if (r == 0 && bytes.outline.other >= 0)
-		r = others ? read_values(store, head, (unsigned)bytes.outline.other, others, NULL)
-			   : -EBADMSG; /* the writer's are relative once */
-	const struct chunk_wanted wanted = { values, others, head->n_rows };
-	return r < 0 ? r : chunk_column_values(store->decoder, bytes.at, bytes.n, &wanted);
+/* A column of the chunk at hand, in the order in which its rows lie there. */
+static int read_values(struct chunk_store *store, const struct chunk_head *head, unsigned column,
+		       int64_t *to)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; i < head->n_frames && r == 0; i++) {
+		struct chunk_reading reading =
+			chunk_reading_of(&store->bytes, i, head->frames[i].n_rows);
+		r = chunk_read_column(store->decoder, &reading, column, to);
+		to += head->frames[i].n_rows;
+	}
+	return r;
 }
 
-/* Where the rows of a chunk belong. */
-static int find_places(struct chunk_store *store, const struct chunk_head *head)
+static int make_room(struct chunk_store *store)
 {
-	if (store->placed == head->id)
-		return 0;
-	store->placed = 0;
+	if (!store->decoder)
+		store->decoder = chunk_decoder_open();
 	if (!store->places)
 		store->places = malloc(CHUNK_ROWS * sizeof(*store->places));
-	if (!store->ids)
-		store->ids = malloc(2ul * CHUNK_ROWS * sizeof(*store->ids));
-	if (!store->places || !store->ids || store->id_column < 0)
-		return store->id_column < 0 ? -EBADMSG : -ENOMEM;
-	int r = read_values(store, head, (unsigned)store->id_column, store->ids,
-			    store->ids + CHUNK_ROWS);
+	if (!store->values)
+		store->values = malloc(CHUNK_ROWS * sizeof(*store->values));
+	return store->decoder && store->places && store->values ? 0 : -ENOMEM;
+}
+
+/* Read the bytes of a chunk, and where its rows belong. */
+static int hold(struct chunk_store *store, const struct chunk_head *head)
+{
+	if (store->held == head->id)
+		return 0;
+	store->held = 0;
+	int r = make_room(store);
 	if (r == 0)
-		r = chunk_places(store->ids, head->n_rows, store->places);
+		r = chunk_store_fetch(store, head, 0, head->n_frames, &store->bytes);
+	if (r == 0)
+		r = read_values(store, head, store->id_column, store->values);
+	if (r == 0)
+		r = chunk_places(store->values, head->n_rows, store->places);
 	if (r < 0)
 		return r;
 	store->has_places = r > 0;
-	store->placed = head->id;
+	store->held = head->id;
 	return 0;
 }
 
-static int decode(struct chunk_store *store, const struct chunk_head *head,
-		  const struct chunk_bytes *from, struct chunk_column **ret_column)
+static int read_column(struct chunk_store *store, const struct chunk_head *head, unsigned number,
+		       struct chunk_column *column)
 {
-	const struct chunk_column *other = NULL;
-	struct chunk_source source = { from->at, from->n, from->outline, NULL };
-	void *bytes = NULL;
-	int r = 0;
-
-	if (head->frames && store->has_places)
-		source.places = store->places;
-	if (from->outline.other >= 0) {
-		bytes = malloc(from->n); /* the same statement reads the other column */
-		if (!bytes)
-			return -ENOMEM;
-		memcpy(bytes, from->at, from->n);
-		source.bytes = bytes;
-		r = chunk_store_take(store, head, (unsigned)from->outline.other, &other);
-	}
-	if (r == 0)
-		r = chunk_column_decode(store->decoder, &source, other, ret_column);
-	chunk_store_put(store, other);
-	free(bytes);
-	return r;
-}
-
-static int read_column(struct chunk_store *store, const struct chunk_head *head, unsigned column,
-		       struct chunk_column **ret_column)
-{
-	struct chunk_bytes bytes;
-	int r = head->frames ? find_places(store, head) : 0;
+	int64_t *values = column->values;
+	int r = hold(store, head);
 
 	if (r == 0)
-		r = chunk_store_bytes(store, head, column, &bytes);
-	if (r == 0)
-		r = decode(store, head, &bytes, ret_column);
-	if (store->column)
-		sqlite3_reset(store->column);
-	return r;
-}
-
-int chunk_store_take(struct chunk_store *store, const struct chunk_head *head, unsigned column,
-		     const struct chunk_column **ret_column)
-{
-	int64_t key = head->id * CHUNK_COLUMNS + column;
-	struct chunk_column *found;
-
-	*ret_column = chunk_cache_take(store->cache, key);
-	if (*ret_column)
-		return 0;
-	int r = read_column(store, head, column, &found);
+		r = read_values(store, head, number, store->has_places ? store->values : values);
 	if (r < 0)
 		return r;
-	r = chunk_cache_add(store->cache, key, found);
-	if (r < 0) {
-		chunk_column_free(found);
-		return r;
+	for (uint32_t i = 0; i < head->n_rows && store->has_places; i++)
+		values[store->places[i]] = store->values[i];
+	column->is_ascending = true;
+	for (uint32_t i = 0; i < head->n_rows; i++) {
+		column->has_null |= values[i] == CHUNK_NULL && head->ranges[number].n_null > 0;
+		column->is_ascending &= i == 0 || values[i] >= values[i - 1];
 	}
-	*ret_column = found;
+	column->is_ascending &= !column->has_null;
 	return 0;
 }
 
-void chunk_store_put(struct chunk_store *store, const struct chunk_column *column)
+int chunk_store_take(struct chunk_store *store, const struct chunk_head *head, unsigned number,
+		     struct chunk_column **ret_column)
 {
-	if (column)
-		chunk_cache_put(store->cache, column);
+	int64_t key = head->id * CHUNK_COLUMNS + number;
+
+	for (size_t i = 0; i < store->n_kept; i++) {
+		struct chunk_column *column = store->columns[i];
+		if (column->key != key)
+			continue;
+		store->n_bytes -= column->n_taken++ ? 0 : bytes_of(column);
+		*ret_column = column;
+		return 0;
+	}
+	int r = grow_array(&store->columns, store->n_kept, &store->n_kept_allocated,
+			   sizeof(struct chunk_column *));
+	auto_free struct chunk_column *column =
+		malloc(sizeof(*column) + head->n_rows * sizeof(column->values[0]));
+	if (r < 0 || !column)
+		return -ENOMEM;
+	*column = (struct chunk_column){ .key = key, .n_taken = 1, .n = head->n_rows };
+	r = read_column(store, head, number, column);
+	if (r == 0)
+		*ret_column = store->columns[store->n_kept++] = steal_ptr(&column);
+	return r;
 }

@@ -1,18 +1,18 @@
 #pragma once
 /*
- * The chunks of one compact table, as they lie in two tables of the database:
+ * The chunks of one table, as they lie in two tables of the database:
  *
  *	NAME_chunk a row for each chunk: run, series, rows, and what each column holds at least and
  *		     at most (struct chunk_head and struct chunk_range)
- *	NAME_column id = chunk * 256 + column: the bytes of store/columns/column.h; or + frame:
- *		     a piece of each column, with a uint32_t before each that has its size
+ *	NAME_column id = chunk * 256 + frame: a piece of each column, with a uint32_t before each
+ *		     that has its size (store/columns/column.h)
  *
  * Row ids ascend within a series, and its chunks do not overlap: series 0 are the rows in their
- * order, series 1 those that came too late for it. Decoded columns are kept, up to a bound.
+ * order, series 1 those that came too late for it.
  *
- * Rows that are blocks or touches lie in frames within a chunk: rows of a process that lie near
- * each other in address, blocks of about one size and life, in the order of their ids. The chunk's
- * head tells what each of them can have: so pictures read the frames that they show.
+ * Rows lie in frames within a chunk: rows of a process that lie near each other in address, blocks
+ * of about one size and life, in the order of their ids. The chunk's head tells what each of them
+ * can have: so pictures read the frames that they show.
  *
  * SQLite is used by the names of its C interface only, so that the extension can be built from it.
  */
@@ -33,8 +33,7 @@ struct chunk_range {
 	uint32_t is_ascending; /* no NULL, none less than the one before */
 };
 
-#define CHUNK_FRAME_ROWS 4096u /* of a frame, at most */
-#define CHUNK_FRAMES	 256u /* of a chunk, likewise */
+#define CHUNK_FRAMES 256u /* of a chunk, at most */
 
 /*
  * What a frame holds; as stored in NAME_chunk.head, behind the ranges. A touch has a size and life
@@ -62,7 +61,7 @@ struct chunk_head {
 	uint32_t n_rows;
 	uint32_t n_columns; /* of the table */
 	struct chunk_range *ranges; /* n_columns */
-	struct chunk_frame *frames; /* one behind the other; NULL: rows are in the order of ids */
+	struct chunk_frame *frames; /* one behind the other */
 	uint32_t n_frames;
 };
 
@@ -80,10 +79,10 @@ struct chunk_table {
 	const char *schema; /* "main", or the name of an attached database */
 	const char *name;
 	unsigned n_columns;
-	int id_column; /* -1: none */
+	unsigned id_column;
 };
 
-/* NULL without memory. */
+/* keep_bytes: of decoded columns that nobody uses at the moment. NULL without memory. */
 struct chunk_store *chunk_store_open(sqlite3 *db, const struct chunk_table *table,
 				     size_t keep_bytes);
 struct chunk_store *chunk_store_close(struct chunk_store *store); /* accepts NULL */
@@ -99,38 +98,61 @@ void chunk_store_end(struct chunk_store *store);
 const struct chunk_series *chunk_store_series(const struct chunk_store *store, unsigned number);
 int64_t chunk_store_n_rows(const struct chunk_store *store);
 
-/* The stored form of a column. */
+/* Frames of a chunk as they are stored, one behind the other. */
 struct chunk_bytes {
-	const void *at; /* valid until the next call for the store */
-	size_t n;
-	struct chunk_outline outline;
+	char *at;
+	size_t n_allocated;
+	size_t ends[CHUNK_FRAMES];
 };
 
-/* Read a column, as it is stored. Returns 0; -EBADMSG: it is damaged; or a negative errno. */
-int chunk_store_bytes(struct chunk_store *store, const struct chunk_head *head, unsigned column,
-		      struct chunk_bytes *ret_bytes);
+/* Read some of its frames. Returns 0; -EBADMSG: the chunk lacks one; or a negative errno. */
+int chunk_store_fetch(struct chunk_store *store, const struct chunk_head *head, uint32_t first,
+		      uint32_t n, struct chunk_bytes *bytes);
 
-/* The bytes of a frame, until the next call; and the piece of the next column taken off them. */
-int chunk_store_frame(struct chunk_store *store, const struct chunk_head *head, uint32_t frame,
-		      const char **ret_bytes, size_t *ret_n);
-int chunk_take_piece(const char **bytes, size_t *n_left, const char **ret_piece, size_t *ret_n);
+/* A frame whose columns are read. */
+struct chunk_reading {
+	const char *bytes;
+	size_t n_bytes;
+	uint32_t n_rows; /* as the chunk's head says */
+	const uint32_t *rows; /* that are wanted, ascending; NULL: all */
+	uint32_t n_chosen; /* of rows */
+	const int64_t *values[CHUNK_COLUMNS]; /* that were read, of these rows; NULL: not yet */
+};
 
-/* A piece of a column of a frame, as chunk_store_bytes(). */
-int chunk_store_piece(struct chunk_store *store, const struct chunk_head *head, uint32_t frame,
-		      unsigned column, struct chunk_bytes *ret_bytes);
+/* The frame number i of those that were fetched, of which all rows are wanted. */
+struct chunk_reading chunk_reading_of(const struct chunk_bytes *bytes, uint32_t i, uint32_t n_rows);
+
+/* Read a column, unless it was. Any thread. Returns 0, or -EBADMSG: it is damaged. */
+int chunk_read_column(struct chunk_decoder *decoder, struct chunk_reading *reading, unsigned column,
+		      int64_t *to);
 
 /*
  * Where rows belong that are stored with these ids, if not where they are. Returns 1; 0: they are
- * in order; -EBADMSG: they cannot be ids of a chunk in frames; or -ENOMEM.
+ * in order; -EBADMSG: they cannot be ids of a chunk; or -ENOMEM.
  */
-#define CHUNK_SPREAD (32 * (int64_t)CHUNK_ROWS) /* ids of a chunk in frames, less than that apart */
+#define CHUNK_SPREAD (32 * (int64_t)CHUNK_ROWS) /* ids out of order, less than that apart */
 int chunk_places(const int64_t *ids, uint32_t n, uint16_t *places);
 
-/*
- * A column of a chunk in the order of ids, to be put back. Returns 0; -EBADMSG: it is damaged; or
- * another errno.
- */
+/* A column of a chunk that was read, in the order of ids. */
+struct chunk_column {
+	int64_t key; /* of the store; < 0: none any more */
+	uint64_t used; /* when it was put back last */
+	unsigned n_taken;
+	uint32_t n;
+	bool has_null; /* then CHUNK_NULL is NULL; otherwise it is a value as all others */
+	bool is_ascending; /* no NULL, and no value less than the one before it */
+	int64_t values[];
+};
+
+/* The value of row i < n; false: it is NULL. */
+static inline bool chunk_column_get(const struct chunk_column *column, uint32_t i,
+				    int64_t *ret_value)
+{
+	*ret_value = column->values[i];
+	return !column->has_null || *ret_value != CHUNK_NULL;
+}
+
+/* Take one, to be put back. Returns 0; -EBADMSG: it is damaged; or another errno. */
 int chunk_store_take(struct chunk_store *store, const struct chunk_head *head, unsigned column,
-		     const struct chunk_column **ret_column);
-void chunk_store_put(struct chunk_store *store,
-		     const struct chunk_column *column); /* NULL is fine */
+		     struct chunk_column **ret_column);
+void chunk_store_put(struct chunk_store *store, struct chunk_column *column); /* NULL is fine */

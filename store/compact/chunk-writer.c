@@ -43,16 +43,14 @@ struct chunk_writer {
 	sqlite3_stmt *insert_column;
 	struct column columns[CHUNK_COLUMNS];
 	unsigned n_columns;
-	int id_column; /* -1: none: rows are numbered */
+	int id_column;
 	int run_column;
 	unsigned series;
 	uint32_t n; /* rows that are not stored yet */
 	uint32_t n_room; /* for rows: at most CHUNK_ROWS */
 	int64_t next_chunk;
-	int64_t next_row;
 	uint64_t n_chunks;
-	/* Of blocks and touches, whose rows lie in frames; NULL: they stay in their order. */
-	struct chunk_frames *frames;
+	struct chunk_frames frames;
 	const struct column *framed_by[N_FRAMED_BY];
 	int64_t *spare; /* n_room: for a column that is put into frames */
 	char *bytes; /* of a frame */
@@ -69,7 +67,6 @@ struct chunk_writer *chunk_writer_close(struct chunk_writer *writer)
 	sqlite3_finalize(writer->insert_chunk);
 	sqlite3_finalize(writer->insert_column);
 	chunk_encoder_close(writer->encoder);
-	free(writer->frames);
 	free(writer->spare);
 	free(writer->bytes);
 	free(writer);
@@ -84,10 +81,10 @@ static void cleanup_writer(struct chunk_writer **writer)
 
 /* ---- Which columns ---- */
 
-/* Frames, if rows have what tells them. */
+/* What tells frames: that of blocks, or of touches. */
 static int open_frames(struct chunk_writer *writer, const char *names)
 {
-	for (size_t i = 0; i < N_FRAMED && !writer->frames; i++) {
+	for (size_t i = 0; i < N_FRAMED; i++) {
 		bool has_all = true;
 		for (unsigned j = 0; j < N_FRAMED_BY; j++) {
 			const char *name = framed_by[i][j];
@@ -95,10 +92,10 @@ static int open_frames(struct chunk_writer *writer, const char *names)
 			writer->framed_by[j] = column >= 0 ? &writer->columns[column] : NULL;
 			has_all = has_all && (column >= 0 || !name);
 		}
-		if (has_all && !(writer->frames = malloc(sizeof(*writer->frames))))
-			return -ENOMEM;
+		if (has_all)
+			return 0;
 	}
-	return 0;
+	return -EINVAL;
 }
 
 /* Rows have all columns of the table, in its order. */
@@ -114,7 +111,7 @@ static int open_columns(struct chunk_writer *writer, const struct rows_table *ro
 	writer->n_columns = (unsigned)strlen(rows->types);
 	if (strncmp(names, rows->columns, n) != 0 || (names[n] && names[n] != ',') ||
 	    compact_n_names(names) != writer->n_columns || writer->run_column < 0 ||
-	    writer->n_columns > CHUNK_COLUMNS || strchr(rows->types, 't'))
+	    writer->id_column < 0 || writer->n_columns > CHUNK_COLUMNS || strchr(rows->types, 't'))
 		return -EINVAL;
 	for (unsigned i = 0; i < writer->n_columns; i++) {
 		writer->columns[i] = (struct column){
@@ -149,16 +146,13 @@ static int prepare_all(struct chunk_writer *writer, const char *table)
 		r = prepare(writer, "INSERT INTO \"%w_column\"(id, data) VALUES(?, ?)", table,
 			    &writer->insert_column);
 	if (r == 0)
-		r = prepare(writer,
-			    "SELECT coalesce(max(id), 0) + 1, coalesce(max(last_row), 0) + 1"
-			    " FROM \"%w_chunk\"",
-			    table, &last);
+		r = prepare(writer, "SELECT coalesce(max(id), 0) + 1 FROM \"%w_chunk\"", table,
+			    &last);
 	if (r == 0)
 		r = statement_step(last);
 	if (r < 0)
 		return r;
 	writer->next_chunk = sqlite3_column_int64(last, 0);
-	writer->next_row = sqlite3_column_int64(last, 1);
 	return 0;
 }
 
@@ -207,12 +201,12 @@ static struct chunk_piece middle_of(struct chunk_piece piece, uint32_t most)
 
 static void choose_pieces(const struct chunk_writer *writer, struct chunk_trial *trial)
 {
-	const struct chunk_frames *frames = writer->frames;
-	uint32_t n = frames ? frames->n : 1, first = 0;
+	const struct chunk_frames *frames = &writer->frames;
+	uint32_t n = frames->n, first = 0;
 	uint32_t n_pieces = n < CHUNK_TRIAL_PIECES ? n : CHUNK_TRIAL_PIECES;
 
 	for (uint32_t i = 0; i < n; i++) {
-		struct chunk_piece piece = { first, frames ? frames->items[i].n_rows : writer->n };
+		struct chunk_piece piece = { first, frames->items[i].n_rows };
 		first += piece.n;
 		if (trial->n_pieces < n_pieces &&
 		    i >= n * (2 * trial->n_pieces + 1) / (2 * n_pieces))
@@ -243,35 +237,10 @@ static int encode(struct chunk_writer *writer, unsigned i, const struct chunk_pi
 {
 	struct chunk_plan plan = writer->columns[i].plan;
 	struct chunk_values values = values_of(writer, i, plan, piece);
-
-	if (piece->n == writer->n)
-		values.survey = &writer->columns[i].survey;
 	int r = chunk_column_encode(writer->encoder, &values, plan, ret_bytes, ret_n);
 	if (r == -ERANGE)
 		r = chunk_column_encode(writer->encoder, &values,
 					(struct chunk_plan){ CHUNK_PLAIN, 0 }, ret_bytes, ret_n);
-	return r;
-}
-
-static int store_row(struct chunk_writer *writer, unsigned number, const void *bytes, size_t n)
-{
-	statement_integer(writer->insert_column, 1, writer->next_chunk * CHUNK_FRAMES + number);
-	sqlite3_bind_blob(writer->insert_column, 2, bytes, (int)n, SQLITE_STATIC);
-	return statement_run(writer->insert_column);
-}
-
-static int store_columns(struct chunk_writer *writer)
-{
-	const struct chunk_piece all = { 0, writer->n };
-	const void *bytes;
-	size_t n;
-	int r = 0;
-
-	for (unsigned i = 0; i < writer->n_columns && r == 0; i++) {
-		r = encode(writer, i, &all, &bytes, &n);
-		if (r == 0)
-			r = store_row(writer, i, bytes, n);
-	}
 	return r;
 }
 
@@ -303,7 +272,12 @@ static int store_frame(struct chunk_writer *writer, unsigned number,
 		if (r == 0)
 			r = append(writer, bytes, n);
 	}
-	return r < 0 ? r : store_row(writer, number, writer->bytes, writer->n_bytes);
+	if (r < 0)
+		return r;
+	statement_integer(writer->insert_column, 1, writer->next_chunk * CHUNK_FRAMES + number);
+	sqlite3_bind_blob(writer->insert_column, 2, writer->bytes, (int)writer->n_bytes,
+			  SQLITE_STATIC);
+	return statement_run(writer->insert_column);
 }
 
 static int store_frames(struct chunk_writer *writer)
@@ -311,9 +285,9 @@ static int store_frames(struct chunk_writer *writer)
 	struct chunk_piece piece = { 0, 0 };
 	int r = 0;
 
-	for (uint32_t i = 0; i < writer->frames->n && r == 0; i++) {
+	for (uint32_t i = 0; i < writer->frames.n && r == 0; i++) {
 		piece = (struct chunk_piece){ piece.first + piece.n,
-					      writer->frames->items[i].n_rows };
+					      writer->frames.items[i].n_rows };
 		r = store_frame(writer, i, &piece);
 	}
 	return r;
@@ -327,18 +301,16 @@ static int arrange(struct chunk_writer *writer)
 		struct chunk_values values = values_of(writer, i, (struct chunk_plan){ 0 }, &all);
 		writer->columns[i].survey = chunk_survey(&values);
 	}
-	if (!writer->frames)
-		return 0;
 	const int64_t *told[N_FRAMED_BY];
 	for (unsigned i = 0; i < N_FRAMED_BY; i++)
 		told[i] = writer->framed_by[i] ? writer->framed_by[i]->values : NULL;
 	const struct frame_columns columns = { told[0], told[1], told[2], told[3],
 					       told[4], told[5], told[6] };
-	int r = chunk_frames_make(writer->frames, &columns, writer->n);
-	for (unsigned i = 0; i < writer->n_columns && r == 0 && writer->frames->n > 1; i++) {
+	int r = chunk_frames_make(&writer->frames, &columns, writer->n);
+	for (unsigned i = 0; i < writer->n_columns && r == 0 && writer->frames.n > 1; i++) {
 		int64_t *values = writer->columns[i].values, *to = writer->spare;
 		for (uint32_t row = 0; row < writer->n; row++)
-			to[row] = values[writer->frames->rows[row]];
+			to[row] = values[writer->frames.rows[row]];
 		writer->columns[i].values = to;
 		writer->spare = values;
 	}
@@ -350,7 +322,7 @@ static int store_head(struct chunk_writer *writer, int64_t first, int64_t last)
 {
 	struct chunk_range ranges[CHUNK_COLUMNS];
 	size_t n_ranges = writer->n_columns * sizeof(ranges[0]);
-	size_t n_frames = writer->frames ? writer->frames->n * sizeof(struct chunk_frame) : 0;
+	size_t n_frames = writer->frames.n * sizeof(struct chunk_frame);
 	size_t n_bytes = sizeof(uint32_t) + n_ranges + n_frames;
 	auto_free char *head = malloc(n_bytes);
 
@@ -364,8 +336,7 @@ static int store_head(struct chunk_writer *writer, int64_t first, int64_t last)
 						  survey->is_ascending };
 	}
 	memcpy(head + sizeof(uint32_t), ranges, n_ranges);
-	if (n_frames)
-		memcpy(head + sizeof(uint32_t) + n_ranges, writer->frames->items, n_frames);
+	memcpy(head + sizeof(uint32_t) + n_ranges, writer->frames.items, n_frames);
 	uint32_t checksum = trace_checksum(head + sizeof(checksum), n_bytes - sizeof(checksum));
 	memcpy(head, &checksum, sizeof(checksum));
 
@@ -383,25 +354,20 @@ static int store_head(struct chunk_writer *writer, int64_t first, int64_t last)
 
 int chunk_writer_flush(struct chunk_writer *writer)
 {
-	int64_t first = writer->next_row, last = writer->next_row + writer->n - 1;
+	const int64_t *ids = writer->columns[writer->id_column].values;
 	int r = 0;
 
 	if (writer->n == 0)
 		return 0;
-	if (writer->id_column >= 0) {
-		const int64_t *ids = writer->columns[writer->id_column].values;
-		first = ids[0];
-		last = ids[writer->n - 1];
-	}
+	int64_t first = ids[0], last = ids[writer->n - 1];
 	r = arrange(writer);
 	if (r == 0 && writer->n_chunks++ % TRY_CHUNKS == 0)
 		r = try_plans(writer);
 	if (r == 0)
-		r = writer->frames ? store_frames(writer) : store_columns(writer);
+		r = store_frames(writer);
 	if (r == 0)
 		r = store_head(writer, first, last);
 	writer->next_chunk++;
-	writer->next_row = last + 1;
 	writer->n = 0;
 	return r;
 }
@@ -432,12 +398,10 @@ static int reserve(struct chunk_writer *writer, uint32_t n)
 			return -ENOMEM;
 		writer->columns[i].values = values;
 	}
-	if (writer->frames) {
-		int64_t *spare = realloc(writer->spare, n_room * sizeof(*spare));
-		if (!spare)
-			return -ENOMEM;
-		writer->spare = spare;
-	}
+	int64_t *spare = realloc(writer->spare, n_room * sizeof(*spare));
+	if (!spare)
+		return -ENOMEM;
+	writer->spare = spare;
 	writer->n_room = n_room;
 	return 0;
 }

@@ -4,12 +4,27 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/cleanup.h"
 #include "store/compact/chunk-store.h"
 #include "store/compact/virtual-table.h"
 #include "store/database.h"
 #include "store/statement.h"
+#include "store/touch.h"
 
-static const char *const tables[] = { "allocation", "sample", "touch", "access_detail" };
+static const struct shown {
+	const char *table;
+	const char *chunks; /* of this name */
+	int bit; /* of the rows that it shows; 0: all */
+	const char *columns; /* of the chunks, in its own order; NULL: they are called as its own */
+} tables[] = {
+	{ "allocation", "allocation", 0, NULL },
+	{ "touch", "touch", SHOWN_TOUCH, NULL },
+	{ "sample", "touch", SHOWN_SAMPLE,
+	  "sample_id, run_id, source_id, process_id, thread_id, time_ns, sample_frame_id, stack_id,"
+	  " weight, is_kernel" },
+	{ "access_detail", "touch", SHOWN_DETAIL,
+	  "sample_id, run_id, latency, latency_2, latency_3, physical_address, page_bytes, node" },
+};
 #define N_TABLES (sizeof(tables) / sizeof(tables[0]))
 
 const char *compact_hidden(const char *table)
@@ -89,7 +104,7 @@ bool compact_is(sqlite3 *db, const char *table)
 static bool has_chunks(const char *name, size_t n)
 {
 	for (size_t i = 0; i < N_TABLES; i++) {
-		if (strlen(tables[i]) == n && strncmp(tables[i], name, n) == 0)
+		if (strlen(tables[i].chunks) == n && strncmp(tables[i].chunks, name, n) == 0)
 			return true;
 	}
 	return false;
@@ -110,72 +125,69 @@ bool compact_is_part(const char *table)
 
 bool compact_is_database(sqlite3 *db)
 {
-	return compact_is(db, tables[0]);
-}
-
-/*
- * Run SQL with the table's name as %w, and its columns behind it as %s, if there is such a place.
- */
-static int run(struct db *db, const char *format, const char *table, const char *columns)
-{
-	char *sql = sqlite3_mprintf(format, table, columns);
-	int r = sql ? db_exec(db, sql) : -ENOMEM;
-
-	sqlite3_free(sql);
-	return r;
+	return compact_is(db, tables[0].table);
 }
 
 enum info { NAME, TYPE, NOT_NULL, KEY };
 
-static void add_definition(sqlite3_str *text, sqlite3_stmt *row)
-{
-	bool is_key = sqlite3_column_int(row, KEY) > 0;
-
-	sqlite3_str_appendf(text, "%s%s %s%s%s", sqlite3_str_length(text) ? ", " : "",
-			    statement_string(row, NAME), statement_string(row, TYPE),
-			    is_key ? " PRIMARY KEY" : "",
-			    sqlite3_column_int(row, NOT_NULL) ? " NOT NULL" : "");
-}
-
-/* The definitions of a table's columns, to be freed by sqlite3_free(). */
-static int read_columns(struct db *db, const char *table, char **ret_columns)
+/* The definitions of a table's columns. 0 or a negative errno. */
+static int add_definitions(sqlite3 *db, const char *table, sqlite3_str *text)
 {
 	auto_statement sqlite3_stmt *row = NULL;
-	int r = statement_prepare(db_handle(db),
-				  "SELECT name, type, \"notnull\", pk"
-				  " FROM pragma_table_info(?) ORDER BY cid",
-				  &row);
+	int r = statement_prepare(
+		db, "SELECT name, type, \"notnull\", pk FROM pragma_table_info(?) ORDER BY cid",
+		&row);
+
 	if (r < 0)
 		return r;
 	statement_text(row, 1, table);
-	sqlite3_str *text = sqlite3_str_new(db_handle(db));
 	while ((r = statement_step(row)) == 1)
-		add_definition(text, row);
-	size_t n = 0;
-	for (const char *name = compact_hidden(table); *(name = next_name(name, &n));)
-		sqlite3_str_appendf(text, ", _%.*s INTEGER HIDDEN%s", (int)n, name,
-				    strncmp(name, "id", n) == 0 ? " PRIMARY KEY" : "");
-	char *columns = sqlite3_str_finish(text);
-	if (r < 0 || !columns) {
-		sqlite3_free(columns);
-		return r < 0 ? r : -ENOMEM;
-	}
-	*ret_columns = columns;
-	return 0;
+		sqlite3_str_appendf(text, ", %s %s%s%s", statement_string(row, NAME),
+				    statement_string(row, TYPE),
+				    sqlite3_column_int(row, KEY) > 0 ? " PRIMARY KEY" : "",
+				    sqlite3_column_int(row, NOT_NULL) ? " NOT NULL" : "");
+	return r;
 }
 
-/* Make a table anew with the columns that it has. */
-static int change_table(struct db *db, const char *table, const char *format)
+/* Which chunks and columns a table shows: see virtual-table.h. 0 or a negative errno. */
+static int add_source(sqlite3 *db, const struct shown *shown, sqlite3_str *text)
 {
-	char *columns;
-	int r = read_columns(db, table, &columns);
+	auto_free char *names = NULL;
+	size_t n = 0;
+	int id, r = compact_columns(db, "main", shown->chunks, &names, &id);
 
 	if (r < 0)
 		return r;
-	r = run(db, "DROP TABLE \"%w\"", table, NULL);
+	int of_bits = compact_find_name(names, "tables");
+	int first = shown->columns ? compact_find_name(names, "sample_id") : id;
+	sqlite3_str_appendf(text, "of %s %u %d %d %d %d", shown->chunks, compact_n_names(names), id,
+			    first, of_bits < 0 ? 0 : of_bits, shown->bit);
+	auto_free char *own = strndup(names, strlen(names) - strlen(compact_hidden(shown->chunks)));
+	const char *name = shown->columns ? shown->columns : own;
+	while (name && *(name = next_name(name, &n))) {
+		auto_free char *one = strndup(name, n);
+		if (!one)
+			return -ENOMEM;
+		sqlite3_str_appendf(text, " %d", compact_find_name(names, one));
+	}
+	return 0;
+}
+
+/* A virtual table in the place of an empty one. */
+static int change_table(struct db *db, const struct shown *shown)
+{
+	sqlite3_str *text = sqlite3_str_new(db_handle(db));
+
+	sqlite3_str_appendf(text, "DROP TABLE \"%w\"; CREATE VIRTUAL TABLE \"%w\" USING %s(",
+			    shown->table, shown->table, CHUNK_MODULE);
+	int r = add_source(db_handle(db), shown, text);
 	if (r == 0)
-		r = run(db, format, table, columns);
-	sqlite3_free(columns);
+		r = add_definitions(db_handle(db), shown->table, text);
+	sqlite3_str_appendall(text, ")");
+	char *sql = sqlite3_str_finish(text);
+	if (r == 0)
+		r = sql ? db_exec(db, sql) : -ENOMEM;
+	sqlite3_free(sql);
 	return r;
 }
 
@@ -183,9 +195,18 @@ static const char chunk_sql[] =
 	"CREATE TABLE IF NOT EXISTS \"%w_chunk\"("
 	" id INTEGER PRIMARY KEY, run_id INTEGER NOT NULL, series INTEGER NOT NULL,"
 	" n_rows INTEGER NOT NULL, first_row INTEGER NOT NULL, last_row INTEGER NOT NULL,"
-	" head BLOB NOT NULL)";
-static const char column_sql[] =
+	" head BLOB NOT NULL);"
 	"CREATE TABLE IF NOT EXISTS \"%w_column\"(id INTEGER PRIMARY KEY, data BLOB NOT NULL)";
+
+static int make_chunks(struct db *db, const char *name)
+{
+	char *sql = sqlite3_mprintf(chunk_sql, name, name);
+	int r = sql ? db_exec(db, sql) : -ENOMEM;
+
+	sqlite3_free(sql);
+	return r;
+}
+
 /* clang-format off */
 static const char readme_sql[] =
 	"CREATE VIEW IF NOT EXISTS readme AS SELECT 'This database is compact: allocation, sample,"
@@ -200,12 +221,9 @@ int compact_make(struct db *db, bool is_compact)
 	int r = is_compact ? db_exec(db, readme_sql) : 0;
 
 	for (size_t i = 0; i < N_TABLES && r == 0; i++) {
-		r = run(db, chunk_sql, tables[i], NULL);
-		if (r == 0)
-			r = run(db, column_sql, tables[i], NULL);
+		r = make_chunks(db, tables[i].chunks);
 		if (r == 0 && is_compact)
-			r = change_table(db, tables[i],
-					 "CREATE VIRTUAL TABLE \"%w\" USING " CHUNK_MODULE "(%s)");
+			r = change_table(db, &tables[i]);
 	}
 	return r;
 }

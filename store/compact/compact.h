@@ -1,13 +1,13 @@
 #pragma once
 /*
- * Rows of `allocation`, `sample`, `touch` and `access_detail` are in chunks (chunk-store.h) in
- * every database. In a compact one the tables themselves are virtual (virtual-table.h), with the
- * names and columns of the plain schema, whatever columns it has. In a plain one they are real and
- * hold the same rows once more, for programs that know nothing of chunks.
+ * Rows of `allocation`, and of `touch` with their samples and details, are in chunks
+ * (chunk-store.h) in every database. In a compact one these tables themselves are virtual
+ * (virtual-table.h), with the names and columns of the plain schema, whatever columns it has. In a
+ * plain one they are real and hold the same rows once more, for programs that know nothing of
+ * chunks.
  *
- * Chunks of `touch` have more columns than the table: its number, and what pictures and pages need
- * of its sample and block. They are hidden columns of the virtual table, named with a _ before them
- * so that no query's names mean them.
+ * Chunks of `touch` have more columns than the table. `sample` and `access_detail` show rows of
+ * these chunks, too: of each sample its first touch, or, where it has none, a row that is no touch.
  */
 #include <sqlite3.h>
 #include <stdbool.h>
@@ -17,14 +17,16 @@
 struct db;
 
 /*
- * site_id: the stack.id of the heap block; NULL: it is none. picture: enum picture_direction. The
- * others are those of the sample and its access_detail.
+ * id: the number of the touch. site_id: the stack.id of the heap block; NULL: it is none. picture:
+ * enum picture_direction. tables: those that show the row, enum touch_shown. What follows is of
+ * the sample and its access_detail, in its first row only. The others are those of the sample.
  */
 #define COMPACT_HIDDEN_TOUCH                                                                       \
 	"id, process_id, thread_id, source_id, time_ns, weight, stack_id, site_id, latency, node," \
-	" picture"
+	" picture, tables, sample_frame_id, is_kernel, latency_2, latency_3, physical_address,"    \
+	" page_bytes"
 
-/* The hidden columns of a table: "" or a list. */
+/* The columns that only a table's chunks have: "" or a list. */
 const char *compact_hidden(const char *table);
 
 /* Names in a list "a, b, c", and the place of one of them: -1: it is not there. */
@@ -38,7 +40,7 @@ int compact_find_name(const char *list, const char *name);
 int compact_columns(sqlite3 *db, const char *schema, const char *table, char **ret_list,
 		    int *ret_id);
 
-/* Whether rows of a table of this name are in chunks. */
+/* Whether there are chunks of this name. */
 bool compact_has_chunks(const char *table);
 
 /* Whether a table of the database is virtual. */

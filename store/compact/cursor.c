@@ -10,13 +10,14 @@ struct place {
 	const struct chunk_head *head; /* NULL: behind the last row */
 	uint32_t from, to; /* rows of it that are left, with the one at hand */
 	int64_t row_id; /* of that one, where the other series has rows, too */
-	const struct chunk_column *columns[CHUNK_COLUMNS]; /* taken; NULL: not yet */
+	struct chunk_column *columns[CHUNK_COLUMNS]; /* taken; NULL: not yet */
+	const struct chunk_column *tables; /* of the view; NULL: all rows are shown */
 	const struct chunk_column *tested[CHUNK_FILTERS]; /* by filter; NULL: all rows left fit */
 };
 
 struct chunk_cursor {
 	struct chunk_store *store;
-	int id_column;
+	struct chunk_view view;
 	bool is_begun;
 	bool is_descending;
 	struct chunk_filters filters;
@@ -25,14 +26,14 @@ struct chunk_cursor {
 	int64_t chunk;
 };
 
-struct chunk_cursor *chunk_cursor_open(struct chunk_store *store, int id_column)
+struct chunk_cursor *chunk_cursor_open(struct chunk_store *store, const struct chunk_view *view)
 {
 	struct chunk_cursor *cursor = calloc(1, sizeof(*cursor));
 
 	if (!cursor)
 		return NULL;
 	cursor->store = store;
-	cursor->id_column = id_column;
+	cursor->view = *view;
 	cursor->place = &cursor->places[0];
 	return cursor;
 }
@@ -97,32 +98,12 @@ static int column_of(struct chunk_cursor *cursor, struct place *place, unsigned 
 
 static int row_id_of(struct chunk_cursor *cursor, struct place *place, int64_t *ret_id)
 {
-	uint32_t row = row_of(cursor, place);
 	const struct chunk_column *ids;
+	int r = column_of(cursor, place, cursor->view.row_id, &ids);
 
-	if (cursor->id_column < 0) {
-		*ret_id = place->head->first_row + row;
-		return 0;
-	}
-	int r = column_of(cursor, place, (unsigned)cursor->id_column, &ids);
 	if (r < 0)
 		return r;
-	return chunk_column_get(ids, row, ret_id) ? 0 : -EBADMSG;
-}
-
-/* Numbers of a damaged database may be anything: their distances have more than 64 bits. */
-static uint32_t clamp_row(const struct place *place, __int128 row)
-{
-	return row < place->from ? place->from : row > place->to ? place->to : (uint32_t)row;
-}
-
-/* Rows of a chunk lie together: those from the least row id to the most. */
-static void apply_row_ids(struct place *place, const struct chunk_filter *filter)
-{
-	__int128 first = place->head->first_row;
-
-	place->from = clamp_row(place, filter->low - first);
-	place->to = clamp_row(place, filter->high - first + 1);
+	return chunk_column_get(ids, row_of(cursor, place), ret_id) ? 0 : -EBADMSG;
 }
 
 /* Apply a filter to a chunk: rows that cannot fit go, where the order of values tells them. */
@@ -131,12 +112,6 @@ static int apply(struct chunk_cursor *cursor, struct place *place, unsigned i)
 	const struct chunk_filter *filter = &cursor->filters.items[i];
 	const struct chunk_column *column;
 
-	place->tested[i] = NULL;
-	if (filter->column == CHUNK_ROW_ID) {
-		if (!filter->wants_null)
-			apply_row_ids(place, filter);
-		return 0;
-	}
 	int r = column_of(cursor, place, filter->column, &column);
 	if (r < 0)
 		return r;
@@ -158,6 +133,9 @@ static int enter_chunk(struct chunk_cursor *cursor, struct place *place,
 	place->head = head;
 	place->from = 0;
 	place->to = head->n_rows;
+	place->tables = NULL;
+	if (cursor->view.bit)
+		r = column_of(cursor, place, cursor->view.tables, &place->tables);
 	for (unsigned i = 0; i < cursor->filters.n && r == 0; i++)
 		r = apply(cursor, place, i);
 	return r;
@@ -172,7 +150,9 @@ static int next_chunk(struct chunk_cursor *cursor, struct place *place)
 	leave_chunk(cursor, place);
 	while (place->first < place->end) {
 		size_t at = cursor->is_descending ? --place->end : place->first++;
-		if (!chunk_filters_meet(&cursor->filters, &series->heads[at]))
+		if (!chunk_filters_meet(&cursor->filters, &series->heads[at]) ||
+		    (cursor->view.bit &&
+		     series->heads[at].ranges[cursor->view.tables].max < cursor->view.bit))
 			continue;
 		int r = enter_chunk(cursor, place, &series->heads[at]);
 		return r < 0 ? r : 1;
@@ -184,6 +164,8 @@ static bool fits(const struct chunk_cursor *cursor, const struct place *place)
 {
 	uint32_t row = row_of(cursor, place);
 
+	if (place->tables && !(place->tables->values[row] & cursor->view.bit))
+		return false;
 	for (unsigned i = 0; i < cursor->filters.n; i++) {
 		if (place->tested[i] &&
 		    !chunk_filter_fits(&cursor->filters.items[i], place->tested[i], row))
@@ -228,7 +210,7 @@ static int choose(struct chunk_cursor *cursor)
 }
 _Static_assert(CHUNK_SERIES == 2, "two are merged");
 
-/* Which chunks can have ids of a filter's. */
+/* Which chunks can have row ids of a filter's. */
 static void bound(struct place *place, const struct chunk_series *series,
 		  const struct chunk_filter *filter)
 {
@@ -236,7 +218,7 @@ static void bound(struct place *place, const struct chunk_series *series,
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		if (series->heads[middle].last_row < filter->low)
+		if (series->heads[middle].ranges[filter->column].max < filter->low)
 			low = middle + 1;
 		else
 			high = middle;
@@ -244,7 +226,7 @@ static void bound(struct place *place, const struct chunk_series *series,
 	place->first = low;
 	for (high = place->end; low < high;) {
 		size_t middle = low + (high - low) / 2;
-		if (series->heads[middle].first_row <= filter->high)
+		if (series->heads[middle].ranges[filter->column].min <= filter->high)
 			low = middle + 1;
 		else
 			high = middle;
@@ -261,9 +243,7 @@ static void start_place(struct chunk_cursor *cursor, unsigned number)
 	place->end = cursor->filters.is_empty ? 0 : series->n;
 	for (unsigned i = 0; i < cursor->filters.n; i++) {
 		const struct chunk_filter *filter = &cursor->filters.items[i];
-		bool is_id =
-			(int)filter->column == cursor->id_column || filter->column == CHUNK_ROW_ID;
-		if (!filter->wants_null && is_id)
+		if (!filter->wants_null && filter->column == cursor->view.row_id)
 			bound(place, series, filter);
 	}
 }

@@ -11,10 +11,15 @@
 
 struct chunk_cursor;
 
-/*
- * id_column: which column has the row id; -1: none has. The store must outlive it. NULL: no memory.
- */
-struct chunk_cursor *chunk_cursor_open(struct chunk_store *store, int id_column);
+/* Which rows of chunks a table shows: each number of a row once. */
+struct chunk_view {
+	unsigned row_id; /* the column of these numbers, which ascend */
+	unsigned tables; /* the column that has ... */
+	int64_t bit; /* ... this bit; 0: all are shown */
+};
+
+/* The store must outlive it. NULL: no memory. */
+struct chunk_cursor *chunk_cursor_open(struct chunk_store *store, const struct chunk_view *view);
 struct chunk_cursor *chunk_cursor_close(struct chunk_cursor *cursor); /* accepts NULL */
 
 /*

@@ -59,8 +59,6 @@ bool chunk_filters_meet(const struct chunk_filters *filters, const struct chunk_
 {
 	for (unsigned i = 0; i < filters->n; i++) {
 		const struct chunk_filter *filter = &filters->items[i];
-		if (filter->column == CHUNK_ROW_ID)
-			continue;
 		const struct chunk_range *range = &head->ranges[filter->column];
 		if (filter->wants_null ? range->n_null == 0
 				       : filter->low > range->max || filter->high < range->min)

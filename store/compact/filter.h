@@ -11,9 +11,6 @@
 
 #define CHUNK_FILTERS 8u
 
-/* The column of a filter that is about row ids, in a table without a column of them. */
-#define CHUNK_ROW_ID CHUNK_COLUMNS
-
 /* NULL, or a value from low to high. */
 struct chunk_filter {
 	unsigned column;

@@ -18,26 +18,15 @@ _Static_assert(SCAN_NULL == CHUNK_NULL, "values are passed on");
 #define N_JOBS	  (CHUNK_SERIES + N_WORKERS) /* a chunk of each series, and the next ones */
 #define MIN_AHEAD 3u /* chunks, for which a thread pays */
 
-/* Where bytes lie among those of a job. */
-struct span {
-	size_t from;
-	size_t n;
-};
-
 /* A chunk on its way from bytes to values. */
 struct job {
 	const struct chunk_head *head; /* NULL: it is free */
 	unsigned series;
 	uint32_t n; /* rows that are wanted */
 	uint32_t from; /* the first of them that was not given out */
-	bool has_ids;
-	char *bytes;
-	size_t n_bytes;
-	size_t n_allocated;
-	struct span frames[CHUNK_FRAMES]; /* or, without frames, ... */
-	struct span pieces[CHUNK_COLUMNS]; /* ... the columns that are needed */
+	struct chunk_bytes bytes;
 	int64_t *values[CHUNK_COLUMNS]; /* CHUNK_ROWS; NULL: not needed yet */
-	uint16_t *places; /* of rows in frames, CHUNK_ROWS */
+	uint16_t *places; /* of rows, CHUNK_ROWS */
 	int64_t *spare; /* for a column that is put in order, likewise */
 	int result;
 };
@@ -52,8 +41,8 @@ struct scan {
 	struct chunk_store *store;
 	unsigned columns[SCAN_COLUMNS]; /* places in the table */
 	unsigned n_columns;
-	int id_column;
-	int run_column;
+	unsigned id_column;
+	unsigned run_column;
 	int64_t run_id;
 	bool is_merged; /* both series have rows: their ids are compared */
 	bool is_begun;
@@ -66,7 +55,8 @@ struct scan {
 	struct job *places[CHUNK_SERIES]; /* chunks whose rows are given out */
 	struct job *given; /* was given out as a whole */
 	int64_t *merged[SCAN_COLUMNS];
-	int64_t *others; /* of a piece of a frame */
+	struct chunk_bytes frame; /* that was read last, by scan_read_frame() */
+	int64_t frame_id; /* < 0: none */
 	struct scan_rows out;
 	/* `work` of the workers is under the lock. */
 	pthread_mutex_t lock;
@@ -78,24 +68,12 @@ struct scan {
 		pthread_t thread;
 		bool has_thread;
 		struct job *work; /* to be decoded */
-		uint32_t *chosen; /* rows of a frame, CHUNK_ROWS */
-		int64_t *values[CHUNK_COLUMNS]; /* of those that tell which ones, likewise */
+		uint32_t chosen[CHUNK_FRAME_ROWS]; /* rows of a frame */
+		int64_t values[SCAN_COLUMNS][CHUNK_FRAME_ROWS]; /* of those that tell which ones */
 	} workers[N_WORKERS];
 };
 
 /* ---- Decoding, also by the thread: no word of SQLite ---- */
-
-/* A frame, or a chunk without any, on its way. */
-struct frame {
-	struct worker *worker;
-	struct job *job;
-	uint32_t n_rows;
-	struct span pieces[CHUNK_COLUMNS];
-	const uint32_t *rows; /* that are wanted; NULL: all */
-	uint32_t n; /* of them */
-	bool is_chosen;
-	int64_t *values[CHUNK_COLUMNS]; /* NULL: not read yet */
-};
 
 static int64_t *room(int64_t **values)
 {
@@ -104,98 +82,49 @@ static int64_t *room(int64_t **values)
 	return *values;
 }
 
-static int cut_frame(const struct job *job, unsigned number, struct frame *frame)
+/* Which rows of a frame are wanted; of the columns that tell it theirs are kept. */
+static int choose_rows(struct worker *worker, struct job *job, struct chunk_reading *frame)
 {
-	const char *begin = job->bytes, *bytes = begin + job->frames[number].from, *piece = NULL;
-	size_t n_left = job->frames[number].n, n = 0;
-	int r = 0;
-
-	for (unsigned i = 0; i < job->head->n_columns && r == 0; i++) {
-		r = chunk_take_piece(&bytes, &n_left, &piece, &n);
-		if (r == 0)
-			frame->pieces[i] = (struct span){ (size_t)(piece - begin), n };
-	}
-	return r;
-}
-
-/* A column of a frame, and what it is relative to, which lies before it. */
-static int read_column(struct frame *frame, unsigned column)
-{
-	struct job *job = frame->job;
-	const char *bytes = job->bytes + frame->pieces[column].from;
-	size_t n = frame->pieces[column].n;
-	struct chunk_outline outline;
-	int64_t *to =
-		room(frame->is_chosen ? &job->values[column] : &frame->worker->values[column]);
-
-	if (!to || frame->values[column])
-		return to ? 0 : -ENOMEM;
-	to += frame->is_chosen ? job->n : 0;
-	if (chunk_column_check(bytes, n, &outline) < 0 || outline.other >= (int)column ||
-	    outline.n_rows != frame->n_rows)
-		return -EBADMSG;
-	int r = outline.other >= 0 ? read_column(frame, (unsigned)outline.other) : 0;
-	const struct chunk_wanted wanted = {
-		.values = to,
-		.others = outline.other >= 0 ? frame->values[outline.other] : NULL,
-		.n = frame->n_rows,
-		.rows = frame->rows,
-		.n_chosen = frame->n,
-	};
-	if (r == 0)
-		r = chunk_column_values(frame->worker->decoder, bytes, n, &wanted);
-	frame->values[column] = to;
-	return r;
-}
-
-/* Which rows are wanted; of the first columns these are kept. */
-static int choose_rows(const struct scan *scan, struct frame *frame)
-{
+	const struct scan *scan = worker->scan;
 	const struct scan_choice *choice = &scan->choice;
-	struct worker *worker = frame->worker;
-	struct job *job = frame->job;
 	const int64_t *columns[SCAN_COLUMNS];
 	int r = 0;
 
 	for (unsigned i = 0; i < choice->n_columns && r == 0; i++) {
-		r = read_column(frame, scan->columns[i]);
-		columns[i] = frame->values[scan->columns[i]];
+		r = chunk_read_column(worker->decoder, frame, scan->columns[i], worker->values[i]);
+		columns[i] = worker->values[i];
 	}
-	if (r == 0 && choice->n_columns && !worker->chosen &&
-	    !(worker->chosen = malloc(CHUNK_ROWS * sizeof(*worker->chosen))))
-		return -ENOMEM;
-	if (r == 0 && choice->n_columns) {
-		frame->n = choice->choose(choice->context, columns, frame->n_rows, worker->chosen);
-		frame->rows = worker->chosen;
-	}
-	frame->is_chosen = true;
-	for (unsigned i = 0; i < CHUNK_COLUMNS && r == 0 && frame->n > 0; i++) {
-		const int64_t *from = frame->values[i];
-		if (!from)
-			continue;
-		if (!room(&job->values[i]))
+	if (r < 0 || choice->n_columns == 0)
+		return r;
+	uint32_t n = choice->choose(choice->context, columns, frame->n_rows, worker->chosen);
+	frame->rows = worker->chosen;
+	frame->n_chosen = n;
+	for (unsigned i = 0; i < choice->n_columns && n > 0; i++) {
+		if (!room(&job->values[scan->columns[i]]))
 			return -ENOMEM;
-		frame->values[i] = job->values[i] + job->n;
-		for (uint32_t row = 0; row < frame->n; row++)
-			frame->values[i][row] = from[frame->rows[row]];
+		int64_t *to = job->values[scan->columns[i]] + job->n;
+		for (uint32_t row = 0; row < n; row++)
+			to[row] = columns[i][frame->rows[row]];
+		frame->values[scan->columns[i]] = to;
 	}
-	return r;
+	return 0;
 }
 
-static int decode_frame(struct worker *worker, struct job *job, struct frame *frame)
+/* The rows of a frame that are wanted, behind those of the frames before it. */
+static int decode_frame(struct worker *worker, struct job *job, uint32_t number)
 {
 	const struct scan *scan = worker->scan;
-	int r;
+	struct chunk_reading frame =
+		chunk_reading_of(&job->bytes, number, job->head->frames[number].n_rows);
+	int r = choose_rows(worker, job, &frame);
 
-	frame->worker = worker;
-	frame->job = job;
-	frame->n = frame->n_rows;
-	r = choose_rows(scan, frame);
-	for (unsigned i = 0; i < scan->n_columns && r == 0 && frame->n > 0; i++)
-		r = read_column(frame, scan->columns[i]);
-	if (r == 0 && frame->n > 0 && job->has_ids)
-		r = read_column(frame, (unsigned)scan->id_column);
-	job->n += frame->n;
+	for (unsigned i = 0; i <= scan->n_columns && r == 0 && frame.n_chosen > 0; i++) {
+		unsigned column = i < scan->n_columns ? scan->columns[i] : scan->id_column;
+		r = room(&job->values[column]) ? chunk_read_column(worker->decoder, &frame, column,
+								   job->values[column] + job->n)
+					       : -ENOMEM;
+	}
+	job->n += frame.n_chosen;
 	return r;
 }
 
@@ -221,22 +150,12 @@ static int put_in_order(const struct scan *scan, struct job *job)
 
 static void decode(struct worker *worker, struct job *job)
 {
-	uint32_t n = job->head->frames ? job->head->n_frames : 1;
 	int r = 0;
 
 	job->n = 0;
-	for (uint32_t i = 0; i < n && r == 0; i++) {
-		struct frame frame = { .n_rows = job->head->n_rows };
-		if (job->head->frames) {
-			frame.n_rows = job->head->frames[i].n_rows;
-			r = cut_frame(job, i, &frame);
-		} else {
-			memcpy(frame.pieces, job->pieces, sizeof(frame.pieces));
-		}
-		if (r == 0)
-			r = decode_frame(worker, job, &frame);
-	}
-	if (r == 0 && job->n > 0 && job->head->frames)
+	for (uint32_t i = 0; i < job->head->n_frames && r == 0; i++)
+		r = decode_frame(worker, job, i);
+	if (r == 0 && job->n > 0)
 		r = put_in_order(worker->scan, job);
 	job->result = r;
 }
@@ -317,20 +236,17 @@ struct scan *scan_close(struct scan *scan)
 		if (scan->workers[i].has_thread)
 			pthread_join(scan->workers[i].thread, NULL);
 		chunk_decoder_close(scan->workers[i].decoder);
-		free(scan->workers[i].chosen);
-		for (unsigned j = 0; j < CHUNK_COLUMNS; j++)
-			free(scan->workers[i].values[j]);
 	}
 	for (unsigned i = 0; i < N_JOBS; i++) {
 		for (unsigned j = 0; j < CHUNK_COLUMNS; j++)
 			free(scan->jobs[i].values[j]);
-		free(scan->jobs[i].bytes);
+		free(scan->jobs[i].bytes.at);
 		free(scan->jobs[i].places);
 		free(scan->jobs[i].spare);
 	}
 	for (unsigned i = 0; i < SCAN_COLUMNS; i++)
 		free(scan->merged[i]);
-	free(scan->others);
+	free(scan->frame.at);
 	free(scan->chunks);
 	free(scan->schema);
 	if (scan->is_begun)
@@ -434,14 +350,16 @@ _Static_assert(CHUNK_SERIES == 2, "two are merged");
 static int open_chunks(sqlite3 *db, const struct scan_query *query, struct scan *scan)
 {
 	auto_free char *names = NULL;
-	int r = compact_columns(db, scan->schema, query->table, &names, &scan->id_column);
+	int id, r = compact_columns(db, scan->schema, query->table, &names, &id);
 
 	if (r < 0)
 		return r;
 	unsigned n_columns = compact_n_names(names);
-	scan->run_column = compact_find_name(names, "run_id");
-	if (scan->run_column < 0 || scan->id_column < 0 || n_columns > CHUNK_COLUMNS)
+	int run = compact_find_name(names, "run_id");
+	if (run < 0 || id < 0 || n_columns > CHUNK_COLUMNS)
 		return -EINVAL;
+	scan->run_column = (unsigned)run;
+	scan->id_column = (unsigned)id;
 	const struct chunk_table table = { scan->schema, query->table, n_columns, scan->id_column };
 	r = find_columns(query, names, scan);
 	if (r < 0)
@@ -459,6 +377,7 @@ int scan_open(sqlite3 *db, const struct scan_query *query, struct scan **ret_sca
 	pthread_mutex_init(&scan->lock, NULL);
 	pthread_cond_init(&scan->changed, NULL);
 	scan->run_id = query->run_id;
+	scan->frame_id = -1;
 	int r = find_schema(db, query->table, &scan->schema);
 	if (r == 0)
 		r = open_chunks(db, query, scan);
@@ -496,56 +415,6 @@ uint64_t scan_n_rows(const struct scan *scan)
 	return n;
 }
 
-/* ---- Chunks ---- */
-
-static int append(struct job *job, const void *bytes, size_t n, struct span *ret_span)
-{
-	int r = grow_array_by(&job->bytes, job->n_bytes, n, &job->n_allocated, 1);
-
-	if (r < 0)
-		return r;
-	memcpy(job->bytes + job->n_bytes, bytes, n);
-	*ret_span = (struct span){ job->n_bytes, n };
-	job->n_bytes += n;
-	return 0;
-}
-
-/* Copy the bytes of a column, and of that which it is relative to, unless they are there. */
-static int fetch_column(struct scan *scan, struct job *job, int column)
-{
-	int r = 0;
-
-	while (r == 0 && column >= 0 && !job->pieces[column].n) {
-		struct chunk_bytes bytes;
-		r = chunk_store_bytes(scan->store, job->head, (unsigned)column, &bytes);
-		if (r == 0)
-			r = append(job, bytes.at, bytes.n, &job->pieces[column]);
-		column = bytes.outline.other;
-	}
-	return r;
-}
-
-static int fetch(struct scan *scan, struct job *job)
-{
-	int r = 0;
-
-	job->n_bytes = 0;
-	job->has_ids = scan->is_merged || job->head->frames;
-	memset(job->pieces, 0, sizeof(job->pieces));
-	for (uint32_t i = 0; job->head->frames && i < job->head->n_frames && r == 0; i++) {
-		const char *bytes;
-		size_t n;
-		r = chunk_store_frame(scan->store, job->head, i, &bytes, &n);
-		if (r == 0)
-			r = append(job, bytes, n, &job->frames[i]);
-	}
-	for (unsigned i = 0; !job->head->frames && i < scan->n_columns && r == 0; i++)
-		r = fetch_column(scan, job, (int)scan->columns[i]);
-	if (!job->head->frames && job->has_ids && r == 0)
-		r = fetch_column(scan, job, scan->id_column);
-	return r;
-}
-
 /* ---- Frames ---- */
 
 size_t scan_n_chunks(const struct scan *scan)
@@ -558,45 +427,23 @@ const struct chunk_head *scan_chunk(const struct scan *scan, size_t i)
 	return scan->chunks[i].head;
 }
 
-static int read_piece(struct scan *scan, struct chunk_decoder *decoder,
-		      const struct scan_frame *frame, unsigned column, int64_t *to)
-{
-	struct chunk_wanted wanted = {
-		.values = to,
-		.n = frame->head->frames[frame->number].n_rows,
-		.rows = frame->rows,
-		.n_chosen = frame->n_rows,
-	};
-	struct chunk_bytes bytes;
-	int r = chunk_store_piece(scan->store, frame->head, frame->number, column, &bytes);
-
-	if (r == 0 && bytes.outline.other >= 0) {
-		struct chunk_bytes other;
-		struct chunk_wanted others = wanted;
-		others.values = scan->others;
-		r = chunk_store_piece(scan->store, frame->head, frame->number,
-				      (unsigned)bytes.outline.other, &other);
-		if (r == 0 && other.outline.other >= 0) /* the writer's are relative once */
-			r = -EBADMSG;
-		if (r == 0)
-			r = chunk_column_values(decoder, other.at, other.n, &others);
-		wanted.others = scan->others;
-	}
-	return r < 0 ? r : chunk_column_values(decoder, bytes.at, bytes.n, &wanted);
-}
-
 int scan_read_frame(struct scan *scan, struct chunk_decoder *decoder,
 		    const struct scan_frame *frame, int64_t *const *to)
 {
-	int r = 0;
+	const struct chunk_head *head = frame->head;
+	int64_t id = head->id * CHUNK_FRAMES + frame->number;
+	int r = scan->frame_id == id
+			? 0
+			: chunk_store_fetch(scan->store, head, frame->number, 1, &scan->frame);
 
-	if (!scan->others)
-		scan->others = malloc(CHUNK_FRAME_ROWS * sizeof(*scan->others));
-	if (!scan->others)
-		return -ENOMEM;
+	scan->frame_id = r == 0 ? id : -1;
+	struct chunk_reading reading =
+		chunk_reading_of(&scan->frame, 0, head->frames[frame->number].n_rows);
+	reading.rows = frame->rows;
+	reading.n_chosen = frame->rows ? frame->n_rows : reading.n_rows;
 	for (unsigned i = 0; i < scan->n_columns && r == 0; i++) {
 		if (frame->wanted >> i & 1)
-			r = read_piece(scan, decoder, frame, scan->columns[i], to[i]);
+			r = chunk_read_column(decoder, &reading, scan->columns[i], to[i]);
 	}
 	return r;
 }
@@ -616,7 +463,7 @@ static int look_ahead(struct scan *scan)
 		job->series = scan->chunks[scan->n_fetched++].series;
 		job->from = 0;
 		scan->ahead[i] = job;
-		r = fetch(scan, job);
+		r = chunk_store_fetch(scan->store, job->head, 0, job->head->n_frames, &job->bytes);
 		if (r == 0)
 			r = give(scan, job);
 	}

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SCAN_COLUMNS 20u /* at most */
+#define SCAN_COLUMNS 24u /* at most */
 #define SCAN_NULL    INT64_MIN
 
 struct scan;

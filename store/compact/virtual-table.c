@@ -14,8 +14,9 @@
 struct table {
 	sqlite3_vtab base;
 	struct chunk_store *store;
+	struct chunk_view view;
 	char *name;
-	int id_column; /* INTEGER PRIMARY KEY; -1: none */
+	unsigned columns[CHUNK_COLUMNS]; /* their places in the chunks */
 	bool is_real[CHUNK_COLUMNS];
 };
 
@@ -26,15 +27,32 @@ struct cursor {
 
 /* ---- Tables ---- */
 
-static void set_columns(struct table *table, const char *const *definitions, unsigned n)
+/* The numbers behind the name of the chunks: all but the bit are below the first one. */
+static int read_source(const char *text, unsigned n_columns, struct table *table,
+		       struct chunk_table *chunks)
 {
-	table->id_column = -1;
-	for (unsigned i = 0; i < n; i++) {
-		const char *type = strchr(definitions[i], ' ');
-		table->is_real[i] = type && strncmp(type, " REAL", 5) == 0;
-		if (strstr(definitions[i], " PRIMARY KEY"))
-			table->id_column = (int)i;
+	unsigned long numbers[5 + CHUNK_COLUMNS] = { 0 };
+	const char *name = text + strlen("of ");
+	char *end;
+
+	if (strncmp(text, "of ", strlen("of ")) != 0)
+		return -EINVAL;
+	size_t n_name = strcspn(name, " ");
+	const char *at = name + n_name;
+	for (unsigned i = 0; i < 5 + n_columns; i++, at = end) {
+		numbers[i] = strtoul(at, &end, 10);
+		if (end == at || numbers[i] > CHUNK_COLUMNS ||
+		    (i > 0 && i != 4 && numbers[i] >= numbers[0]))
+			return -EINVAL;
 	}
+	chunks->name = strndup(name, n_name);
+	chunks->n_columns = (unsigned)numbers[0];
+	chunks->id_column = (unsigned)numbers[1];
+	table->view = (struct chunk_view){ (unsigned)numbers[2], (unsigned)numbers[3],
+					   (int64_t)numbers[4] };
+	for (unsigned i = 0; i < n_columns; i++)
+		table->columns[i] = (unsigned)numbers[5 + i];
+	return chunks->name ? 0 : -ENOMEM;
 }
 
 static int declare(sqlite3 *db, const char *const *definitions, unsigned n)
@@ -61,17 +79,35 @@ static int table_disconnect(sqlite3_vtab *base)
 	return SQLITE_OK;
 }
 
-/* arguments: module, database, table, and the definitions of columns. */
+enum { ARGUMENT_SCHEMA = 1, ARGUMENT_NAME, ARGUMENT_SOURCE, ARGUMENT_COLUMNS };
+
+static int open_table(sqlite3 *db, size_t keep_bytes, const char *const *arguments,
+		      unsigned n_columns, struct table *table)
+{
+	struct chunk_table chunks = { .schema = arguments[ARGUMENT_SCHEMA] };
+	int r = read_source(arguments[ARGUMENT_SOURCE], n_columns, table, &chunks);
+
+	for (unsigned i = 0; i < n_columns; i++) {
+		const char *type = strchr(arguments[ARGUMENT_COLUMNS + i], ' ');
+		table->is_real[i] = type && strncmp(type, " REAL", 5) == 0;
+	}
+	if (r == 0) {
+		table->name = strdup(arguments[ARGUMENT_NAME]);
+		table->store = chunk_store_open(db, &chunks, keep_bytes);
+		r = table->name && table->store ? 0 : -ENOMEM;
+	}
+	free((char *)chunks.name);
+	return r;
+}
+
 static int table_connect(sqlite3 *db, void *context, int n, const char *const *arguments,
 			 sqlite3_vtab **ret_table, char **ret_error)
 {
-	unsigned n_columns = n > 3 ? (unsigned)n - 3 : 0;
+	unsigned n_columns = n > ARGUMENT_COLUMNS ? (unsigned)(n - ARGUMENT_COLUMNS) : 0;
+	int r = n_columns > 0 && n_columns <= CHUNK_COLUMNS
+			? declare(db, arguments + ARGUMENT_COLUMNS, n_columns)
+			: SQLITE_ERROR;
 
-	if (n_columns == 0 || n_columns > CHUNK_COLUMNS) {
-		*ret_error = sqlite3_mprintf("%s: 1 to %d columns", CHUNK_MODULE, CHUNK_COLUMNS);
-		return SQLITE_ERROR;
-	}
-	int r = declare(db, arguments + 3, n_columns);
 	if (r != SQLITE_OK)
 		return r;
 	/* It reads nothing but its own chunks: views of any schema may use it. */
@@ -79,14 +115,13 @@ static int table_connect(sqlite3 *db, void *context, int n, const char *const *a
 	struct table *table = calloc(1, sizeof(*table));
 	if (!table)
 		return SQLITE_NOMEM;
-	set_columns(table, arguments + 3, n_columns);
-	const struct chunk_table chunks = { arguments[1], arguments[2], n_columns,
-					    table->id_column };
-	table->store = chunk_store_open(db, &chunks, (size_t)(uintptr_t)context);
-	table->name = strdup(arguments[2]);
-	if (!table->store || !table->name) {
+	r = open_table(db, (size_t)(uintptr_t)context, arguments, n_columns, table);
+	if (r < 0) {
 		table_disconnect(&table->base);
-		return SQLITE_NOMEM;
+		if (r != -ENOMEM)
+			*ret_error = sqlite3_mprintf("%s: of CHUNKS N ID ROW TABLES BIT PLACE...",
+						     CHUNK_MODULE);
+		return r == -ENOMEM ? SQLITE_NOMEM : SQLITE_ERROR;
 	}
 	*ret_table = &table->base;
 	return SQLITE_OK;
@@ -110,12 +145,12 @@ static int fail(struct table *table, int error, int64_t chunk)
 
 /* ---- Planning ---- */
 
-/* The column that a constraint is about; -1: none that has integers. */
+/* The column of the chunks that a constraint is about; -1: none that has integers. */
 static int integer_column(const struct table *table, int column)
 {
 	if (column < 0)
-		return table->id_column < 0 ? (int)CHUNK_ROW_ID : table->id_column;
-	return table->is_real[column] ? -1 : column;
+		return (int)table->view.row_id;
+	return table->is_real[column] ? -1 : (int)table->columns[column];
 }
 
 /* What is known of a column over all chunks. */
@@ -139,8 +174,6 @@ static struct spread spread_of(const struct table *table, unsigned column)
 	for (unsigned i = 0; i < CHUNK_SERIES; i++) {
 		const struct chunk_series *series = chunk_store_series(table->store, i);
 		for (size_t j = 0; j < series->n; j++) {
-			if (column >= series->heads[j].n_columns) /* row ids */
-				continue;
 			const struct chunk_range *range = &series->heads[j].ranges[column];
 			min = range->min < min ? range->min : min;
 			max = range->max > max ? range->max : max;
@@ -164,7 +197,7 @@ static void add_cost(const struct table *table, unsigned column, unsigned char o
 	double rows = (double)info->estimatedRows / 3;
 
 	if (is_equal) {
-		bool is_id = (int)column == table->id_column;
+		bool is_id = column == table->view.row_id;
 		double each = spread.is_ascending || is_id ? 30 : CHUNK_ROWS / 10.0;
 		rows = is_id ? 1 : n_rows / spread.values;
 		cost = 20 + 2 * rows + (is_id ? 0 : spread.chunks * each);
@@ -179,7 +212,7 @@ static void add_cost(const struct table *table, unsigned column, unsigned char o
 static bool is_in_order(const struct table *table, const sqlite3_index_info *info)
 {
 	return info->nOrderBy == 1 &&
-	       (info->aOrderBy[0].iColumn < 0 || info->aOrderBy[0].iColumn == table->id_column);
+	       integer_column(table, info->aOrderBy[0].iColumn) == (int)table->view.row_id;
 }
 
 /* idxStr: two letters for each constraint that is used, '!' + column and its operator. */
@@ -226,7 +259,7 @@ static int table_open(sqlite3_vtab *base, sqlite3_vtab_cursor **ret_cursor)
 
 	if (!cursor)
 		return SQLITE_NOMEM;
-	cursor->rows = chunk_cursor_open(table->store, table->id_column);
+	cursor->rows = chunk_cursor_open(table->store, &table->view);
 	if (!cursor->rows) {
 		free(cursor);
 		return SQLITE_NOMEM;
@@ -281,7 +314,7 @@ static int table_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int
 	struct table *table = (struct table *)base->pVtab;
 	int64_t value;
 	double real;
-	int held = chunk_cursor_value(cursor->rows, (unsigned)i, &value);
+	int held = chunk_cursor_value(cursor->rows, table->columns[i], &value);
 
 	if (held < 0) {
 		int r = result_of(cursor, held);

@@ -1,8 +1,11 @@
 #pragma once
 /*
  * The virtual table over chunks (chunk-store.h): the same columns, rows and order as the plain
- * table has. CREATE VIRTUAL TABLE name USING libmemsight_sqlite(column definitions, as of CREATE
- * TABLE).
+ * table has. CREATE VIRTUAL TABLE name USING libmemsight_sqlite(of CHUNKS N ID ROW TABLES BIT
+ * PLACE..., column definitions, as of CREATE TABLE). CHUNKS: whose chunks; N: columns that these
+ * have; the others are places of columns there: ID of their rows' number, ROW of the number that
+ * the table's rows have, TABLES of a word that has BIT (if not 0) in rows of the table, PLACE of
+ * each of its columns.
  */
 #include <sqlite3.h>
 #include <stddef.h>

@@ -9,6 +9,7 @@
 #include "store/database.h"
 #include "store/selection/count.h"
 #include "store/statement.h"
+#include "store/touch.h"
 
 #define STEP	  16u /* rows, of which one is looked at to find borders */
 #define SITE_ROWS 8u /* that a stretch has for each site, at least: sums are few beside rows */
@@ -22,7 +23,9 @@ struct times {
 	size_t n_rows;
 };
 
-static int read_times(struct db *db, const struct scan_query *query, struct times *times)
+/* Of the rows that have a bit in their second column. */
+static int read_times(struct db *db, const struct scan_query *query, int64_t bit,
+		      struct times *times)
 {
 	auto_scan struct scan *scan = NULL;
 	const struct scan_rows *rows;
@@ -31,9 +34,10 @@ static int read_times(struct db *db, const struct scan_query *query, struct time
 	while (r == 0 && (r = scan_next(scan, &rows)) == 1) {
 		r = grow_array_by(&times->items, times->n, rows->n, &times->n_allocated,
 				  sizeof(*times->items));
-		for (uint32_t i = times->n_rows % STEP; i < rows->n && r == 0; i += STEP)
-			times->items[times->n++] = rows->columns[0][i];
-		times->n_rows += rows->n;
+		for (uint32_t i = 0; i < rows->n && r == 0; i++) {
+			if ((!bit || rows->columns[1][i] & bit) && times->n_rows++ % STEP == 0)
+				times->items[times->n++] = rows->columns[0][i];
+		}
 	}
 	return r;
 }
@@ -50,16 +54,16 @@ static int find_borders(struct db *db, int64_t run_id, uint32_t least_rows, int6
 			size_t *ret_n)
 {
 	const struct scan_query blocks = { "allocation", "allocated_ns", run_id };
-	const struct scan_query samples = { "sample", "time_ns", run_id };
+	const struct scan_query samples = { "touch", "time_ns, tables", run_id };
 	int64_t end_ns =
 		db_integer_of(db, 0, "SELECT duration_ns FROM run WHERE id = ?1", "i", run_id);
 	uint64_t n_sites = (uint64_t)db_integer_of(
 		db, 0, "SELECT count(*) FROM site WHERE run_id = ?1", "i", run_id);
 	struct times times = { 0 };
-	int r = read_times(db, &blocks, &times);
+	int r = read_times(db, &blocks, 0, &times);
 
 	if (r == 0)
-		r = read_times(db, &samples, &times);
+		r = read_times(db, &samples, SHOWN_SAMPLE, &times);
 	if (r == 0 && times.n > 0) {
 		uint64_t rows = n_sites * SITE_ROWS > least_rows ? n_sites * SITE_ROWS : least_rows;
 		size_t n = times.n_rows / rows < STRETCHES ? times.n_rows / rows : STRETCHES;

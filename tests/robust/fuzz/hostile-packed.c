@@ -61,22 +61,17 @@ static void put_bytes(sqlite3 *db, const char *sql, int64_t id, const void *byte
 	sqlite3_finalize(put);
 }
 
-/* A column, or a piece of one, is written anew as plain numbers: *ret_n bytes, to be freed. */
-static void *recode(const struct hostile_change *change, const struct chunk_column *column,
+/* A column is written anew as plain numbers: *ret_n bytes, to be freed. */
+static void *recode(const struct hostile_change *change, int64_t *numbers, uint32_t n_rows,
 		    size_t *ret_n)
 {
 	struct chunk_encoder *encoder = chunk_encoder_open();
-	int64_t *numbers = calloc(column->n, sizeof(*numbers));
-	const struct chunk_values values = { .values = numbers,
-					     .n = column->n,
-					     .may_be_null = true };
+	const struct chunk_values values = { .values = numbers, .n = n_rows, .may_be_null = true };
 	const void *bytes;
 	void *copy = NULL;
 
-	FUZZ_REQUIRE(encoder && numbers);
-	for (uint32_t i = 0; i < column->n; i++) {
-		numbers[i] = CHUNK_NULL;
-		chunk_column_get(column, i, &numbers[i]);
+	FUZZ_REQUIRE(encoder);
+	for (uint32_t i = 0; i < n_rows; i++) {
 		if (is_meant(change, i))
 			numbers[i] = odd_value(change, numbers[i]);
 	}
@@ -86,7 +81,6 @@ static void *recode(const struct hostile_change *change, const struct chunk_colu
 		FUZZ_REQUIRE(copy);
 		memcpy(copy, bytes, *ret_n);
 	}
-	free(numbers);
 	chunk_encoder_close(encoder);
 	return copy;
 }
@@ -96,15 +90,16 @@ static void *change_column(const struct hostile_change *change, const char *byte
 			   size_t *ret_n)
 {
 	struct chunk_decoder *decoder = chunk_decoder_open();
-	struct chunk_source source = { .bytes = bytes, .n_bytes = n_bytes };
-	struct chunk_column *column = NULL;
+	static int64_t numbers[CHUNK_FRAME_ROWS];
+	struct chunk_outline outline;
 	void *changed = NULL;
 
 	FUZZ_REQUIRE(decoder);
-	if (chunk_column_check(bytes, n_bytes, &source.outline) == 0 && source.outline.other < 0 &&
-	    chunk_column_decode(decoder, &source, NULL, &column) == 0)
-		changed = recode(change, column, ret_n);
-	chunk_column_free(column);
+	if (chunk_column_check(bytes, n_bytes, &outline) == 0 && outline.other < 0) {
+		const struct chunk_wanted wanted = { .values = numbers, .n = outline.n_rows };
+		if (chunk_column_values(decoder, bytes, n_bytes, &wanted) == 0)
+			changed = recode(change, numbers, outline.n_rows, ret_n);
+	}
 	chunk_decoder_close(decoder);
 	return changed;
 }
@@ -126,27 +121,26 @@ static size_t find_piece(const char *bytes, size_t n_bytes, unsigned number, uin
 	return 0;
 }
 
-static void change_chunk_column(const struct hostile_change *change, sqlite3_stmt *row, sqlite3 *db,
-				const char *sql, bool is_frame)
+static void change_frame(const struct hostile_change *change, sqlite3_stmt *row, sqlite3 *db,
+			 const char *sql)
 {
-	size_t n_bytes = (size_t)sqlite3_column_bytes(row, 1), n = 0, from = 0;
-	uint32_t n_piece = (uint32_t)n_bytes;
+	size_t n_bytes = (size_t)sqlite3_column_bytes(row, 1), n = 0;
+	uint32_t n_piece = 0;
 
 	char *bytes = malloc(n_bytes + 1);
 	FUZZ_REQUIRE(bytes);
 	memcpy(bytes, sqlite3_column_blob(row, 1), n_bytes);
 	int64_t id = sqlite3_column_int64(row, 0);
 	sqlite3_reset(row);
-	if (is_frame)
-		from = find_piece(bytes, n_bytes, change->kind / 16 % 24, &n_piece);
-	char *changed = is_frame && !from ? NULL : change_column(change, bytes + from, n_piece, &n);
+	size_t from = find_piece(bytes, n_bytes, change->kind / 16 + change->table % 4 * 16 % 30,
+				 &n_piece);
+	char *changed = from ? change_column(change, bytes + from, n_piece, &n) : NULL;
 	char *all = changed ? malloc(n_bytes + n) : NULL;
 	if (all) {
 		uint32_t size = (uint32_t)n;
 		size_t behind = from + n_piece;
 		memcpy(all, bytes, from);
-		if (is_frame)
-			memcpy(all + from - sizeof(size), &size, sizeof(size));
+		memcpy(all + from - sizeof(size), &size, sizeof(size));
 		memcpy(all + from, changed, n);
 		memcpy(all + from + n, bytes + behind, n_bytes - behind);
 		put_bytes(db, sql, id, all, from + n + n_bytes - behind);
@@ -183,8 +177,7 @@ static void change_chunk_head(const struct hostile_change *change, sqlite3_stmt 
 
 void hostile_change_chunk(sqlite3 *db, const struct hostile_change *change)
 {
-	static const char *const tables[] = { "allocation", "sample", "touch", "access_detail" };
-	const char *table = tables[change->table % 4];
+	const char *table = change->table & 1 ? "touch" : "allocation";
 	bool is_head = change->kind & 8;
 	char select[160], update[160];
 
@@ -196,6 +189,6 @@ void hostile_change_chunk(sqlite3 *db, const struct hostile_change *change)
 	if (row && is_head)
 		change_chunk_head(change, row, db, update);
 	else if (row)
-		change_chunk_column(change, row, db, update, change->table % 4 % 2 == 0);
+		change_frame(change, row, db, update);
 	sqlite3_finalize(row);
 }

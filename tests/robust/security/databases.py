@@ -120,7 +120,7 @@ COMPACT = {
     "chunks that begin at the last row": (
         [f"UPDATE allocation_chunk SET first_row = {MOST}, last_row = {MOST}"], ["part", "query"]),
     "chunks without rows": (["UPDATE touch_chunk SET n_rows = 0"], ["part"]),
-    "chunks of more rows than they have": (["UPDATE sample_chunk SET n_rows = 65536"], ["part"]),
+    "chunks of more rows than they have": (["UPDATE touch_chunk SET n_rows = 65536"], ["part"]),
     "chunks that lack their columns": (["DELETE FROM allocation_column"], ["part", "query"]),
     "stacks that are gone": (["DELETE FROM stack", "DELETE FROM frame"], []),
 }

@@ -7,7 +7,6 @@
 
 #include "store/axis.h"
 #include "store/columns/encoding.h"
-#include "store/compact/column-cache.h"
 #include "store/compact/frames.h"
 #include "tests/unit/common/trace-random.h"
 #include "tests/support/suite.h"
@@ -16,6 +15,7 @@ static struct chunk_encoder *encoder;
 static struct chunk_decoder *decoder;
 static int64_t values[CHUNK_ROWS];
 static int64_t others[CHUNK_ROWS];
+static int64_t found[CHUNK_FRAME_ROWS];
 
 static void set_up(void)
 {
@@ -90,57 +90,37 @@ typedef int64_t (*maker)(struct trace_random *random, uint32_t i);
 static const maker makers[] = { constant,  counting, anything, few,
 				addresses, extremes, nulls,    only_null };
 #define N_MAKERS (sizeof(makers) / sizeof(makers[0]))
-static const uint32_t lengths[] = { 1, 2, 255, 4097, CHUNK_ROWS };
+static const uint32_t lengths[] = { 1, 2, 255, 1025, CHUNK_FRAME_ROWS };
 #define N_LENGTHS (sizeof(lengths) / sizeof(lengths[0]))
 
-static bool is_null(const struct chunk_values *column, uint32_t i)
+static struct chunk_outline outline_of(const void *bytes, size_t n_bytes)
 {
-	return column->may_be_null && column->values[i] == CHUNK_NULL;
-}
+	struct chunk_outline outline;
 
-static void check_equal_values(const struct chunk_column *read, const struct chunk_values *written)
-{
-	bool ascends = true;
-
-	ck_assert_uint_eq(read->n, written->n);
-	for (uint32_t i = 0; i < written->n; i++) {
-		int64_t value = 0;
-		bool is_there = chunk_column_get(read, i, &value);
-		if (is_there == is_null(written, i) || (is_there && value != written->values[i]))
-			ck_abort_msg("row %u: %lld is %lld", i, (long long)written->values[i],
-				     (long long)value);
-		ascends = ascends && is_there &&
-			  (i == 0 || written->values[i] >= written->values[i - 1]);
-	}
-	ck_assert_int_eq(read->is_ascending, ascends);
-}
-
-static struct chunk_source source_of(const void *bytes, size_t n_bytes)
-{
-	struct chunk_source source = { .bytes = bytes, .n_bytes = n_bytes };
-
-	ck_assert_int_eq(chunk_column_check(bytes, n_bytes, &source.outline), 0);
-	return source;
+	ck_assert_int_eq(chunk_column_check(bytes, n_bytes, &outline), 0);
+	return outline;
 }
 
 /* Encode, decode and compare; the size, or 0 where the plan does not fit. */
-static size_t round_trip(const struct chunk_values *column, struct chunk_plan plan,
-			 const struct chunk_column *other)
+static size_t round_trip(const struct chunk_values *column, struct chunk_plan plan)
 {
+	const struct chunk_wanted wanted = { found, column->others, column->n, NULL, 0 };
 	const void *bytes;
 	size_t n_bytes;
-	struct chunk_source source = { 0 };
-	struct chunk_column *read = NULL;
+	bool has_null = false;
 
 	int r = chunk_column_encode(encoder, column, plan, &bytes, &n_bytes);
 	if (r == -ERANGE && plan.coding != CHUNK_PLAIN)
 		return 0;
 	ck_assert_int_eq(r, 0);
-	source = source_of(bytes, n_bytes);
-	ck_assert_int_eq(source.outline.other, plan.coding == CHUNK_RELATIVE ? plan.other : -1);
-	ck_assert_int_eq(chunk_column_decode(decoder, &source, other, &read), 0);
-	check_equal_values(read, column);
-	chunk_column_free(read);
+	struct chunk_outline outline = outline_of(bytes, n_bytes);
+	ck_assert_int_eq(outline.other, plan.coding == CHUNK_RELATIVE ? plan.other : -1);
+	ck_assert_uint_eq(outline.n_rows, column->n);
+	ck_assert_int_eq(chunk_column_values(decoder, bytes, n_bytes, &wanted), 0);
+	ck_assert_mem_eq(found, column->values, column->n * sizeof(*found));
+	for (uint32_t i = 0; i < column->n; i++)
+		has_null |= column->may_be_null && found[i] == CHUNK_NULL;
+	ck_assert_int_eq(outline.has_null, has_null);
 	return n_bytes;
 }
 
@@ -153,37 +133,26 @@ START_TEST(a_column_reads_as_it_was_written)
 				       .n = lengths[(size_t)_i % N_LENGTHS],
 				       .may_be_null = (size_t)_i / N_LENGTHS % 2 };
 	maker make = makers[(size_t)_i / N_LENGTHS / 2];
-	struct chunk_values before = { .values = others, .n = column.n, .may_be_null = true };
-	struct chunk_column *other;
-	const void *bytes;
-	size_t n_bytes;
 
 	for (uint32_t i = 0; i < column.n; i++) {
 		values[i] = make(&random, i);
 		others[i] = nulls(&random, i);
 	}
-	ck_assert_int_eq(chunk_column_encode(encoder, &before,
-					     (struct chunk_plan){ CHUNK_PLAIN, 0 }, &bytes,
-					     &n_bytes),
-			 0);
-	struct chunk_source source = source_of(bytes, n_bytes);
-	ck_assert_int_eq(chunk_column_decode(decoder, &source, NULL, &other), 0);
 	for (int coding = 0; coding < CHUNK_CODING_COUNT; coding++)
-		round_trip(&column, (struct chunk_plan){ (enum chunk_coding)coding, 3 }, other);
-	chunk_column_free(other);
+		round_trip(&column, (struct chunk_plan){ (enum chunk_coding)coding, 3 });
 }
 END_TEST
 
 START_TEST(what_is_alike_takes_little)
 {
-	struct chunk_values column = { .values = values, .n = CHUNK_ROWS };
+	struct chunk_values column = { .values = values, .n = CHUNK_FRAME_ROWS };
 
-	for (uint32_t i = 0; i < CHUNK_ROWS; i++)
+	for (uint32_t i = 0; i < column.n; i++)
 		values[i] = counting(NULL, i);
-	ck_assert_uint_le(round_trip(&column, (struct chunk_plan){ CHUNK_DELTA, 0 }, NULL), 200);
-	for (uint32_t i = 0; i < CHUNK_ROWS; i++)
+	ck_assert_uint_le(round_trip(&column, (struct chunk_plan){ CHUNK_DELTA, 0 }), 150);
+	for (uint32_t i = 0; i < column.n; i++)
 		values[i] = -77;
-	ck_assert_uint_le(round_trip(&column, (struct chunk_plan){ CHUNK_PLAIN, 0 }, NULL), 40);
+	ck_assert_uint_le(round_trip(&column, (struct chunk_plan){ CHUNK_PLAIN, 0 }), 40);
 }
 END_TEST
 
@@ -193,22 +162,17 @@ END_TEST
  * Decode what may be anything: no more is asked than that it ends, with the other column or
  * without.
  */
-static int try_bytes(const char *bytes, size_t n_bytes, const struct chunk_outline *outline,
-		     const struct chunk_column *other)
+static int try_bytes(const char *bytes, size_t n_bytes, uint32_t n, const int64_t *other)
 {
-	struct chunk_column *read = NULL;
-	uint32_t n_null = 0;
-	int64_t value;
 	char *exact = malloc(n_bytes ? n_bytes : 1); /* a sanitizer sees one byte behind it */
+	int64_t *to = calloc(n, sizeof(*to));
+	const struct chunk_wanted wanted = { to, other, n, NULL, 0 };
 
+	ck_assert(exact && to);
 	memcpy(exact, bytes, n_bytes);
-	const struct chunk_source source = { exact, n_bytes, *outline, NULL };
-	int r = chunk_column_decode(decoder, &source, other, &read);
+	int r = chunk_column_values(decoder, exact, n_bytes, &wanted);
 	ck_assert(r == 0 || r == -EBADMSG);
-	for (uint32_t i = 0; r == 0 && i < read->n; i++)
-		n_null += !chunk_column_get(read, i, &value);
-	ck_assert(n_null == 0 || read->has_null);
-	chunk_column_free(read);
+	free(to);
 	free(exact);
 	return r;
 }
@@ -243,12 +207,8 @@ START_TEST(damaged_bytes_are_told_or_read_as_something_else)
 	struct trace_random random = { (uint64_t)_i + 1 };
 	static char bytes[1u << 20];
 	uint32_t n = 1 + trace_random_below(&random, 700);
-	struct chunk_column *other = calloc(1, sizeof(*other) + n * sizeof(other->values[0]));
 	size_t n_bytes = encode_any(&random, bytes, n);
-	struct chunk_outline outline = source_of(bytes, n_bytes).outline, told;
-
-	ck_assert_ptr_nonnull(other);
-	other->n = n;
+	struct chunk_outline told;
 
 	for (int round = 0; round < 300; round++) {
 		size_t limit = round % 2 ? n_bytes : sizeof(struct chunk_column_head) + 8;
@@ -257,89 +217,47 @@ START_TEST(damaged_bytes_are_told_or_read_as_something_else)
 		char before = bytes[at];
 		bytes[at] = (char)trace_random_bits(&random);
 		ck_assert(bytes[at] == before || chunk_column_check(bytes, n_bytes, &told) < 0);
-		try_bytes(bytes, n_bytes, &outline, round % 3 ? other : NULL);
+		try_bytes(bytes, n_bytes, n, round % 3 ? others : NULL);
 		bytes[at] = before;
 	}
 	for (size_t n_left = 0; n_left < n_bytes && n_left < 300; n_left++) {
 		ck_assert_int_eq(chunk_column_check(bytes, n_left, &told), -EBADMSG);
-		ck_assert_int_eq(try_bytes(bytes, n_left, &outline, other), -EBADMSG);
+		ck_assert_int_eq(try_bytes(bytes, n_left, n, others), -EBADMSG);
 	}
-	free(other);
 }
 END_TEST
 
-/* ---- What is kept ---- */
+/* ---- Some rows ---- */
 
-static struct chunk_column *column_of(uint32_t n)
+/* Every n-th is wanted, or all. */
+START_TEST(of_a_column_any_rows_can_be_read)
 {
-	struct chunk_column *column = calloc(1, sizeof(*column) + n * sizeof(column->values[0]));
-
-	column->n = n;
-	return column;
-}
-
-START_TEST(the_cache_keeps_what_is_in_use_and_what_was_used_last)
-{
-	struct chunk_cache *cache = chunk_cache_open(2000);
-	const struct chunk_column *columns[4];
-
-	for (int i = 0; i < 4; i++) {
-		struct chunk_column *column = column_of(100);
-		ck_assert_int_eq(chunk_cache_add(cache, i, column), 0);
-		columns[i] = column;
-	}
-	for (int i = 0; i < 4; i++) /* more than fits, but all are in use */
-		ck_assert_ptr_eq(chunk_cache_take(cache, i), columns[i]);
-	for (int i = 0; i < 4; i++) {
-		chunk_cache_put(cache, columns[i]);
-		chunk_cache_put(cache, columns[i]);
-	}
-	ck_assert_ptr_null(chunk_cache_take(cache, 0));
-	ck_assert_ptr_null(chunk_cache_take(cache, 1));
-	ck_assert_ptr_eq(chunk_cache_take(cache, 2), columns[2]);
-	chunk_cache_clear(cache);
-	ck_assert_ptr_null(chunk_cache_take(cache, 2));
-	ck_assert_uint_eq(columns[2]->n, 100); /* it stays with who has it */
-	chunk_cache_put(cache, columns[2]);
-	chunk_cache_close(cache);
-}
-END_TEST
-
-/* ---- Pieces ---- */
-
-/* Two pieces of other codings; of their rows every n-th is wanted, or all. */
-START_TEST(of_a_column_in_pieces_any_rows_can_be_read)
-{
-	static char bytes[1u << 20];
 	struct trace_random random = { 7 };
-	struct chunk_values piece = { .values = values, .n = 3000 };
-	static const enum chunk_coding codings[] = { CHUNK_DELTA, CHUNK_DICTIONARY };
-	static int64_t found[CHUNK_ROWS];
-	static uint32_t rows[CHUNK_ROWS];
+	struct chunk_values column = { .values = values, .others = others, .n = 3000 };
+	static uint32_t rows[CHUNK_FRAME_ROWS];
+	static int64_t chosen[CHUNK_FRAME_ROWS];
 	uint32_t n = 0, step = 1 + (uint32_t)_i * 800;
-	size_t n_bytes = 0;
 
-	for (uint32_t i = 0; i < 6000; i++)
-		values[i] = i < 3000 ? counting(&random, i) : few(&random, i);
-	for (unsigned i = 0; i < 2; i++, piece.values += piece.n) {
-		const void *part;
-		size_t n_part;
-		ck_assert_int_eq(chunk_column_encode(encoder, &piece,
-						     (struct chunk_plan){ codings[i], 0 }, &part,
-						     &n_part),
-				 0);
-		memcpy(bytes + n_bytes, part, n_part);
-		n_bytes += n_part;
+	for (uint32_t i = 0; i < column.n; i++) {
+		values[i] = few(&random, i);
+		others[i] = nulls(&random, i);
 	}
-	ck_assert_uint_eq(source_of(bytes, n_bytes).outline.n_rows, 6000);
-	for (uint32_t row = 0; row < 6000; row += step)
+	for (uint32_t row = 0; row < column.n; row += step) {
+		chosen[n] = others[row];
 		rows[n++] = row;
-	const struct chunk_wanted wanted = { found, NULL, 6000, rows, n };
-	ck_assert_int_eq(chunk_column_values(decoder, bytes, n_bytes, &wanted), 0);
-	for (uint32_t i = 0; i < n; i++)
-		ck_assert_int_eq(found[i], values[rows[i]]);
-	const struct chunk_wanted more = { found, NULL, 6001, rows, n };
-	ck_assert_int_eq(chunk_column_values(decoder, bytes, n_bytes, &more), -EBADMSG);
+	}
+	for (int coding = 0; coding < CHUNK_CODING_COUNT; coding++) {
+		const struct chunk_plan plan = { (enum chunk_coding)coding, 3 };
+		struct chunk_wanted wanted = { found, chosen, column.n, rows, n };
+		const void *bytes;
+		size_t n_bytes;
+		ck_assert_int_eq(chunk_column_encode(encoder, &column, plan, &bytes, &n_bytes), 0);
+		ck_assert_int_eq(chunk_column_values(decoder, bytes, n_bytes, &wanted), 0);
+		for (uint32_t i = 0; i < n; i++)
+			ck_assert_int_eq(found[i], values[rows[i]]);
+		wanted.n++;
+		ck_assert_int_eq(chunk_column_values(decoder, bytes, n_bytes, &wanted), -EBADMSG);
+	}
 }
 END_TEST
 
@@ -377,31 +295,31 @@ static int64_t most(int64_t a, int64_t b)
 /* What a frame says is what its rows have. */
 static void check_frame(const struct chunk_frame *frame, const uint32_t *rows)
 {
-	struct chunk_frame found = { .process_low = INT64_MAX,
-				     .from_ns = INT64_MAX,
-				     .to_ns = INT64_MIN,
-				     .low = INT64_MAX,
-				     .n_rows = frame->n_rows };
+	struct chunk_frame held = { .process_low = INT64_MAX,
+				    .from_ns = INT64_MAX,
+				    .to_ns = INT64_MIN,
+				    .low = INT64_MAX,
+				    .n_rows = frame->n_rows };
 
 	ck_assert(frame->n_rows > 0 && frame->n_rows <= CHUNK_FRAME_ROWS);
 	for (uint32_t i = 0; i < frame->n_rows; i++) {
 		uint32_t row = rows[i];
 		int64_t life_ns = blocks[FREED][row] - blocks[ALLOCATED][row];
 		ck_assert(i == 0 || row > rows[i - 1]);
-		found.process_low = least(found.process_low, blocks[PROCESS][row]);
-		found.process_high = most(found.process_high, blocks[PROCESS][row]);
-		found.from_ns = least(found.from_ns, blocks[ALLOCATED][row]);
-		found.low = (uint64_t)least((int64_t)found.low, blocks[ADDRESS][row]);
-		found.high = (uint64_t)most((int64_t)found.high,
-					    blocks[ADDRESS][row] + blocks[SIZE][row] - 1);
-		found.max_size = most(found.max_size, blocks[SIZE][row]);
-		found.n_alive += blocks[FREED][row] == CHUNK_NULL;
+		held.process_low = least(held.process_low, blocks[PROCESS][row]);
+		held.process_high = most(held.process_high, blocks[PROCESS][row]);
+		held.from_ns = least(held.from_ns, blocks[ALLOCATED][row]);
+		held.low = (uint64_t)least((int64_t)held.low, blocks[ADDRESS][row]);
+		held.high = (uint64_t)most((int64_t)held.high,
+					   blocks[ADDRESS][row] + blocks[SIZE][row] - 1);
+		held.max_size = most(held.max_size, blocks[SIZE][row]);
+		held.n_alive += blocks[FREED][row] == CHUNK_NULL;
 		if (blocks[FREED][row] == CHUNK_NULL)
 			continue;
-		found.to_ns = most(found.to_ns, blocks[FREED][row]);
-		found.max_life_ns = most(found.max_life_ns, life_ns);
+		held.to_ns = most(held.to_ns, blocks[FREED][row]);
+		held.max_life_ns = most(held.max_life_ns, life_ns);
 	}
-	ck_assert_mem_eq(&found, frame, sizeof(found));
+	ck_assert_mem_eq(&held, frame, sizeof(held));
 }
 
 START_TEST(frames_have_each_block_once_and_say_what_they_hold)
@@ -463,10 +381,9 @@ int main(void)
 			    (int)(N_MAKERS * N_LENGTHS * 2));
 	tcase_add_test(columns, what_is_alike_takes_little);
 	tcase_add_loop_test(columns, damaged_bytes_are_told_or_read_as_something_else, 0, 60);
-	tcase_add_loop_test(columns, of_a_column_in_pieces_any_rows_can_be_read, 0, 3);
+	tcase_add_loop_test(columns, of_a_column_any_rows_can_be_read, 0, 3);
 	tcase_add_loop_test(columns, frames_have_each_block_once_and_say_what_they_hold, 0, 8);
 	tcase_add_test(columns, ids_that_are_there_twice_or_far_apart_have_no_places);
-	tcase_add_test(columns, the_cache_keeps_what_is_in_use_and_what_was_used_last);
 	suite_add_tcase(suite, columns);
 
 	return suite_run(suite);

@@ -17,6 +17,7 @@ import whole
 
 MEMSIGHT, MAKE_TRACE, EXAMPLE, TREE, OPTIONS, EXTENSION = map(os.path.abspath, sys.argv[1:7])
 COMPACT_TABLES = ("allocation", "sample", "touch", "access_detail")
+CHUNKED_TABLES = ("allocation", "touch")
 PICTURE_TABLES = ("band", "site_curve", "timeline_level", "picture", "picture_category",
                   "picture_tile")
 checks = whole.Checks()
@@ -169,7 +170,7 @@ def check_size(both):
 
 def check_chunks(both):
     """A plain database has the chunks of a compact one, beside its rows."""
-    for table in (f"{table}_{part}" for table in COMPACT_TABLES for part in ("chunk", "column")):
+    for table in (f"{table}_{part}" for table in CHUNKED_TABLES for part in ("chunk", "column")):
         plain, compact = (whole.Database(os.path.join(path, "x.db")).ask(f"SELECT * FROM {table}")
                           for path in both.folders)
         checks.that(len(plain) > 0, f"{table} of a plain database is empty")
@@ -195,23 +196,6 @@ def check_others(both):
                 f"without extension: {done.stderr}")
     checks.that("libmemsight_sqlite" in whole.run([shell, path, "SELECT text FROM readme"]),
                 "readme")
-
-
-def check_hidden(both):
-    """What chunks of touches have of samples, details and blocks is what these have."""
-    words = [(f"_{name}", f"sample.{name}") for name in ("process_id", "thread_id", "source_id",
-                                                         "time_ns", "weight", "stack_id")]
-    words += [("_latency", "latency"), ("_node", "node"), ("_id", "touch.rowid"),
-              ("_site_id", "CASE owner_kind WHEN 1 THEN allocation.stack_id END")]
-    differ = ", ".join(f"sum({hidden} IS NOT {seen})" for hidden, seen in words)
-    answer = subprocess.run([
-        MEMSIGHT, "query", os.path.join(both.folders[1], "x.db"), "--format", "csv",
-        f"SELECT count(*), sum(_picture < 4) - (SELECT sum(n_touches) FROM picture), {differ} FROM "
-        "touch JOIN sample ON sample.id = sample_id LEFT JOIN access_detail USING (sample_id) LEFT "
-        "JOIN allocation ON allocation.id = owner_id"
-    ], capture_output=True, text=True, check=True, env=whole.environment())
-    n, *others = map(int, answer.stdout.splitlines()[1].split(","))
-    checks.that(n > 70000 and not any(others), f"hidden columns of {n} touches: {answer.stdout}")
 
 
 def analyze(*arguments):
@@ -285,7 +269,7 @@ def check_results():
             ]))
         left = whole.run([MEMSIGHT, "query", "--format", "csv", path,
                           "SELECT count(*) FROM sqlite_master WHERE name LIKE '%_chunk'"])
-        checks.that(left.split()[1] == str(len(COMPACT_TABLES)), f"tables of chunks: {left}")
+        checks.that(left.split()[1] == str(len(CHUNKED_TABLES)), f"tables of chunks: {left}")
         os.remove(path)
     checks.that(counts[0] == counts[1] and "totals" in counts[0], f"results: {counts}")
 
@@ -332,7 +316,6 @@ def main():
     traces = make_traces()
     both = Both(traces)
     check_tables(both)
-    check_hidden(both)
     check_reports(both)
     check_exports(both)
     check_size(both)
