@@ -50,18 +50,108 @@ static bool is_same(const struct vector *a, const struct vector *b)
 	return memcmp(a, b, sizeof(*a)) == 0;
 }
 
-/* What the instruction makes of registers and memory of which nothing is known. */
+/* What is not known to leave registers as they are, and does not say which it writes. */
+static bool may_set_any(const struct instruction *instruction)
+{
+	static const execute_function setting[] = {
+		decode_execute_call,
+		decode_execute_vzeroupper,
+		decode_execute_vzeroall,
+		decode_execute_restore,
+	};
+
+	for (size_t i = 0; i < sizeof(setting) / sizeof(setting[0]); i++)
+		if (instruction->execute == setting[i])
+			return true;
+	return instruction->bytes == 0;
+}
+
+static bool is_gather(const struct instruction *instruction)
+{
+	return instruction->n_memory > 0 && instruction->memory[0].flags & MEMORY_GATHER;
+}
+
+/* General registers before each of the instructions that ran right before, nearest first. */
+struct undone {
+	struct value regs[DECODE_MAX_BEHIND][REG_COUNT];
+	unsigned n;
+};
+
+/*
+ * Take back what ran right before, as far as it can be run again: nothing is stored, and no vector
+ * is made of more memory than it is worth.
+ */
+static void undo_line(const struct block_code *code, const struct decode_sample *sample,
+		      struct machine *machine, struct undone *ret_undone)
+{
+	const struct behind_entry entry = *decode_block_entry(code, sample);
+	unsigned n = 0;
+
+	machine->next = sample->ip;
+	for (; n < entry.n_line; n++) {
+		uint64_t address = machine->next - entry.lengths[n];
+		const struct instruction *found = code->find(code->user, sample, address);
+
+		if (!found || found->bytes != entry.lengths[n] || may_set_any(found) ||
+		    decode_execute_is_flow(found->execute) || decode_block_writes(found) ||
+		    is_gather(found))
+			break;
+		const struct instruction instruction = *found;
+		decode_block_undo(machine, &instruction);
+		machine->vectors->known &= ~instruction.vectors_written;
+		machine->vectors->masks_known &= (uint8_t)~instruction.masks_written;
+		machine->next = address;
+		memcpy(ret_undone->regs[n], machine->regs, sizeof(machine->regs));
+	}
+	ret_undone->n = n;
+}
+
+/* What is known of a register either way is true. */
+static void take_known(struct machine *machine, const struct value *regs)
+{
+	for (unsigned i = 0; i < REG_COUNT; i++) {
+		machine->regs[i].known |= regs[i].known;
+		machine->regs[i].bits |= regs[i].bits;
+	}
+}
+
+void decode_hoisted_run_line(const struct block_code *code, const struct decode_sample *sample,
+			     struct machine *machine)
+{
+	struct undone undone;
+
+	undo_line(code, sample, machine, &undone);
+	while (undone.n > 0 && machine->end == MACHINE_GOES_ON) {
+		const struct instruction *found = code->find(code->user, sample, machine->next);
+
+		if (!found)
+			return;
+		const struct instruction instruction = *found;
+		take_known(machine, undone.regs[--undone.n]);
+		decode_machine_prepare(machine, &instruction);
+		machine->next += instruction.bytes;
+		instruction.execute(machine, &instruction);
+	}
+}
+
+/*
+ * What the instruction makes of registers and memory of which nothing is known but what ran right
+ * before it: a mask may be made of a constant in a general register.
+ */
 static struct vector result_of(struct search *search, const struct instruction *instruction,
 			       unsigned reg)
 {
 	static const struct vector none;
+	struct decode_sample before = search->sample;
 	struct machine machine;
 
-	decode_machine_init(&machine, search->code->memory, &search->sample);
+	before.ip = instruction->address;
+	decode_machine_init(&machine, search->code->memory, &before);
 	decode_vectors_init(&machine, &search->vectors);
 	for (unsigned i = 0; i < DECODE_N_REGS; i++)
 		machine.regs[i] = value_unknown();
 	machine.is_data_lost = true;
+	decode_hoisted_run_line(search->code, &before, &machine);
 	machine.next = instruction->address + instruction->bytes;
 	decode_machine_prepare(&machine, instruction);
 	instruction->execute(&machine, instruction);
@@ -86,36 +176,20 @@ static void take_result(struct search *search, const struct instruction *instruc
 	}
 }
 
-/* What is not known to leave registers as they are, and does not say which it writes. */
-static bool may_set_any(const struct instruction *instruction)
-{
-	static const execute_function setting[] = {
-		decode_execute_call,
-		decode_execute_vzeroupper,
-		decode_execute_vzeroall,
-		decode_execute_restore,
-	};
-
-	for (size_t i = 0; i < sizeof(setting) / sizeof(setting[0]); i++)
-		if (instruction->execute == setting[i])
-			return true;
-	return instruction->bytes == 0;
-}
-
 /* Walk back over the instruction at an address; what it does not set is looked for before it. */
 static void walk_over(struct search *search, uint64_t address, uint64_t regs)
 {
-	const struct instruction *instruction =
+	const struct instruction *found =
 		search->code->find(search->code->user, &search->sample, address);
-	uint64_t set;
 
-	if (!instruction || may_set_any(instruction)) {
+	if (!found || may_set_any(found)) {
 		search->refuted |= regs;
 		return;
 	}
-	set = regs &
-	      (instruction->vectors_written | (uint64_t)instruction->masks_written << VECTOR_REGS);
-	take_result(search, instruction, set);
+	const struct instruction instruction = *found;
+	uint64_t set = regs & (instruction.vectors_written | (uint64_t)instruction.masks_written
+								     << VECTOR_REGS);
+	take_result(search, &instruction, set);
 	add_way(search, address, regs & ~set);
 }
 

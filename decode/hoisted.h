@@ -35,3 +35,11 @@ const struct hoisted *decode_hoisted_find(struct hoisted_cache *cache,
 
 /* Give a machine that has vectors the constants. */
 void decode_hoisted_take(const struct hoisted *hoisted, struct machine *machine);
+
+/*
+ * A machine at the sample's ip that has vectors: run what surely ran right before ip again, so that
+ * what it made of vector and mask registers is known, as of the index of a gather. General
+ * registers may be known less than before.
+ */
+void decode_hoisted_run_line(const struct block_code *code, const struct decode_sample *sample,
+			     struct machine *machine);

@@ -376,8 +376,14 @@ static void begin(struct decoder *decoder, struct machine *machine, const struct
 {
 	decode_machine_init(machine, &decoder->memory, machine->sample);
 	decode_vectors_init(machine, &decoder->vectors);
-	if (start->hoisted)
+	if (start->hoisted) {
+		const struct block_code code = code_of(decoder);
+		struct machine before;
+
 		decode_hoisted_take(start->hoisted, machine);
+		before = *machine; /* with the same vectors */
+		decode_hoisted_run_line(&code, machine->sample, &before);
+	}
 	if (start->past)
 		decode_past_take(start->past, machine);
 }
@@ -427,9 +433,9 @@ static void run_window(struct decoder *decoder, struct machine *machine, const s
 {
 	const struct decode_sample *sample = machine->sample;
 
+	window->end_ip = sample->ip; /* loads of what ran before it count as its own */
 	begin(decoder, machine, start);
 	window->end = DECODE_END_LIMIT;
-	window->end_ip = sample->ip;
 	window->head_ip = sample->ip;
 	window->n_instructions = 0;
 	window->n_block = 0;
@@ -555,8 +561,7 @@ int decode_window(struct decoder *decoder, const struct decode_sample *sample,
 	run_window(decoder, &machine, &start, max_instructions, ret_window);
 	if (!sample->vectors && lacks_vectors(ret_window)) {
 		start.hoisted = decode_hoisted_find(&decoder->hoisted, &code, sample);
-		if (start.hoisted->n)
-			run_window(decoder, &machine, &start, max_instructions, ret_window);
+		run_window(decoder, &machine, &start, max_instructions, ret_window);
 	}
 	if (ret_window->n_instructions == 0 || decoder->is_ahead_only)
 		return 0;

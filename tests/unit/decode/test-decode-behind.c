@@ -148,6 +148,16 @@ PROGRAM(hoisted_twice, "ret\nvpcmpeqd ymm1, ymm1, ymm1\njmp 1f\nvpxor ymm1, ymm1
 	GATHERED);
 PROGRAM(hoisted_behind_call, "ret\nvpcmpeqd ymm1, ymm1, ymm1\ncall 8f\n" GATHER,
 	GATHERED "\n8: ret");
+/* The mask is made of a constant in a general register. */
+PROGRAM(hoisted_number,
+	"ret\nmov r9d, 0x55\nxor eax, eax\nkmovw k1, r9d\n"
+	"2: vmovdqu ymm3, [rsi+rax]\nkmovw k2, k1\nvpgatherdd ymm0{k2}, [rdi+ymm3*4]",
+	"add rax, 32\ncmp rax, rcx\njne 2b\nsyscall");
+/* Mask and index are there when the gather is sampled; the second one has stored since. */
+#define BEFORE_GATHER "ret\n2: movsxd r9, eax\nvpcmpeqd ymm2, ymm2, ymm2\nvmovdqu ymm3, [rsi+r9]\n"
+#define AT_GATHER     "vpgatherdd ymm0, [rdi+ymm3*4], ymm2\ncmp eax, ecx\njne 2b\nsyscall"
+PROGRAM(indexed, BEFORE_GATHER "add eax, 32\nmovzx eax, ax", AT_GATHER);
+PROGRAM(indexed_and_stored, BEFORE_GATHER "add eax, 32\nmov [rdx], r8", AT_GATHER);
 PROGRAM(not_hoisted, "ret\nvpcmpeqd ymm4, ymm4, ymm4\n" GATHER, GATHERED);
 /* Of memory that was read behind the sample: until a store that may be to it. */
 PROGRAM(loaded, "ret\nnop",
@@ -350,6 +360,41 @@ START_TEST(a_mask_that_is_made_before_the_loop_is_known_in_it)
 	ck_assert(charge.resolved_share == 1);
 	RUN(hoisted); /* kept */
 	ck_assert_uint_eq(count_lanes(), 8);
+}
+END_TEST
+
+START_TEST(a_mask_that_is_made_of_a_number_is_known)
+{
+	unsigned n = 0;
+
+	prepare_gather();
+	RUN(hoisted_number);
+	ck_assert_int_eq(window.end, DECODE_END_LOOP);
+	for (uint32_t i = 0; i < window.n_accesses; i++)
+		if (window.accesses[i].size == 4)
+			ck_assert_uint_eq(window.accesses[i].address,
+					  HEAP + indices[8 + 2 * n++] * 4);
+	ck_assert_uint_eq(n, 4);
+	ck_assert(charge.resolved_share == 1);
+}
+END_TEST
+
+START_TEST(a_gather_whose_index_was_just_loaded_is_known)
+{
+	unsigned n = 0;
+
+	prepare_gather();
+	sample.regs[DECODE_R8 + 1] = 32;
+	sample.regs[DECODE_AX] = 64;
+	RUN(indexed);
+	for (uint32_t i = 0; i < window.n_accesses; i++)
+		if (window.accesses[i].position == 0 && window.accesses[i].state == DECODE_RESOLVED)
+			ck_assert_uint_eq(window.accesses[i].address, HEAP + indices[8 + n++] * 4);
+	ck_assert_uint_eq(n, 8);
+	decode_invalidate(decoder, 0, 0, UINT64_MAX);
+	RUN(indexed_and_stored);
+	ck_assert_int_eq(window.accesses[0].position, 0);
+	ck_assert_int_eq(window.accesses[0].state, DECODE_BASE_ONLY);
 }
 END_TEST
 
@@ -614,6 +659,8 @@ int main(void)
 	tcase_add_test(tcase, in_a_closed_loop_the_turn_before_tells_what_the_next_one_does_not);
 	tcase_add_test(tcase, a_mask_that_is_made_before_the_loop_is_known_in_it);
 	tcase_add_test(tcase, a_mask_that_another_way_may_change_is_not_known);
+	tcase_add_test(tcase, a_mask_that_is_made_of_a_number_is_known);
+	tcase_add_test(tcase, a_gather_whose_index_was_just_loaded_is_known);
 	tcase_add_test(tcase, data_is_as_it_was_read_until_the_window_stores_it_knows_not_where);
 	tcase_add_test(tcase, data_that_the_window_has_stored_over_is_not_as_it_was);
 	tcase_add_test(tcase, registers_changed_by_constants_are_traced_back);
