@@ -203,16 +203,24 @@ static int on_enter(struct import *import, const struct note *note)
 {
 	if (!note->text)
 		return on_empty(import, note->thread, OWN_OUTSIDE, note->event->link);
-	return regions_enter(import->regions, note->thread, note->text, note->event->address,
-			     import->now_ns);
+	return regions_enter(import->regions, note->thread,
+			     &(struct region_call){
+				     .text = note->text,
+				     .slot = note->event->address,
+				     .time_ns = import->now_ns,
+			     });
 }
 
 static int on_leave(struct import *import, const struct note *note)
 {
 	if (!note->text)
 		return on_empty(import, note->thread, OWN_INSIDE, note->event->link);
-	return regions_leave(import->regions, note->thread, note->text, note->event->address,
-			     import->now_ns);
+	return regions_leave(import->regions, note->thread,
+			     &(struct region_call){
+				     .text = note->text,
+				     .slot = note->event->address,
+				     .time_ns = import->now_ns,
+			     });
 }
 
 /* ---- Blocks of allocators of the program's own ---- */

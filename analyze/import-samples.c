@@ -66,6 +66,28 @@ static int on_map(void *user, uint32_t process, const struct mapping *mapping)
 	return memory_seen(import->memory, process, mapping);
 }
 
+static int on_call(void *user, uint32_t thread, const struct sample_call *call)
+{
+	struct import *import = user;
+	int64_t text = texts_number(&import->texts, call->name_id);
+	const struct region_call met = {
+		.text = (uint32_t)text,
+		.slot = call->slot,
+		.time_ns = call->time_ns,
+		.is_probed = true,
+		.taken_ns = call->taken_ns,
+	};
+	int r = text < 0 ? (int)text : 0;
+
+	if (call->time_ns > import->last_ns)
+		import->last_ns = call->time_ns;
+	if (r == 0 && call->what != TRACE_PROBED_LEAVE)
+		r = regions_enter(import->regions, thread, &met);
+	if (r == 0 && call->what != TRACE_PROBED_ENTER)
+		r = regions_leave(import->regions, thread, &met);
+	return r;
+}
+
 static int on_loss(void *user, const char *source, const char *reason, uint64_t count)
 {
 	struct import *import = user;
@@ -93,7 +115,8 @@ int import_open_samples(struct import *import)
 		.stacks = import->stacks,
 		.owners = import->owners,
 		.clock = { import, from_raw, from_ticks },
-		.sink = { import, on_sample, is_collected, on_touch, stack_of, on_map, on_loss },
+		.sink = { import, on_sample, is_collected, on_touch, stack_of, on_map, on_call,
+			  on_loss },
 		.trace_path = import->path,
 		.machine = feed_header(&import->feed)->machine,
 		.estimators = import->options->estimators,

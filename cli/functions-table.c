@@ -21,6 +21,7 @@
 #include "runner/attach/attach.h"
 #include "runner/processes/image-proc.h"
 #include "runner/run-command.h"
+#include "runner/sampling/sampling.h"
 #include "schemas/recording.h"
 #include "schemas/ring.h"
 
@@ -69,6 +70,46 @@ const char *functions_report(const struct option_set *options)
 										    : NULL;
 }
 
+static bool is_by_uprobes(const struct option_set *options)
+{
+	return option_choice(options, OPTION_FUNCTION_METHOD) == CHOICE_FUNCTION_METHOD_UPROBE;
+}
+
+/* What goes with functions only, and with what of it. `report' is that of functions_report(). */
+static int check_method(const struct option_set *options, const char *report)
+{
+	bool has_functions = report && strcmp(report, "--functions") == 0;
+	bool is_steered =
+		option_choice(options, OPTION_FUNCTION_MODE) == CHOICE_FUNCTION_MODE_REGION;
+	const struct {
+		bool is_asked;
+		const char *name;
+		const char *does;
+	} rows[] = {
+		{ option_flag(options, OPTION_TRIPS_ONLY), "--trips-only", "counts calls of" },
+		{ is_steered, "--mode region", "is for" },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		if (rows[i].is_asked && !has_functions)
+			return cmd_usage("%s %s functions that are chosen, as by "
+					 "--function-include",
+					 rows[i].name, rows[i].does);
+		if (rows[i].is_asked && is_by_uprobes(options))
+			return cmd_usage("%s and --function-method uprobe exclude each other: the "
+					 "kernel tells of each call",
+					 rows[i].name);
+	}
+	if (is_by_uprobes(options) && !has_functions)
+		return cmd_usage("--function-method is for functions that are chosen, as by "
+				 "--function-include");
+	if (is_steered && option_flag(options, OPTION_TRIPS_ONLY))
+		return cmd_usage(
+			"--mode region and --trips-only exclude each other: who only counts "
+			"does not look at pauses");
+	return CMD_DONE;
+}
+
 /* What --usdt-from does not go with. */
 static int check_probes(const struct option_set *options)
 {
@@ -99,34 +140,23 @@ int functions_check(const struct option_set *options, bool *ret_is_chosen)
 	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
 		if (option_origin(options, ids[i]) <= OPTION_FROM_DEFAULT)
 			continue;
-		if (option_flag(options, OPTION_NO_ALLOC))
-			return cmd_usage("--%s needs the library that --no-alloc leaves out",
-					 option_row(ids[i])->name);
 		bool is_alloc = is_allocator(ids[i]);
+		*ret_is_chosen = true;
+		if (is_by_uprobes(options) && !is_alloc)
+			continue;
+		if (option_flag(options, OPTION_NO_ALLOC))
+			return cmd_usage("--%s needs the library that --no-alloc leaves out%s",
+					 option_row(ids[i])->name,
+					 is_alloc ? "" : "; --function-method uprobe does not");
 		if (option_origin(options, OPTION_EVENTS) > OPTION_FROM_DEFAULT &&
 		    !(option_words(options, OPTION_EVENTS) &
 		      (is_alloc ? RING_EVENTS_HEAP : RING_EVENTS_REGIONS)))
 			return cmd_usage("--%s needs `%s' among --events", option_row(ids[i])->name,
 					 is_alloc ? "heap" : "regions");
-		*ret_is_chosen = true;
 	}
-	const char *report = functions_report(options);
-	if (option_flag(options, OPTION_TRIPS_ONLY) &&
-	    (!report || strcmp(report, "--functions") != 0))
-		return cmd_usage("--trips-only counts calls of functions that are chosen, "
-				 "as by --function-include");
-	bool is_steered =
-		option_choice(options, OPTION_FUNCTION_MODE) == CHOICE_FUNCTION_MODE_REGION;
-	if (is_steered && (!report || strcmp(report, "--functions") != 0))
-		return cmd_usage("--mode is for functions that are chosen, as by "
-				 "--function-include");
-	if (is_steered && option_flag(options, OPTION_TRIPS_ONLY))
-		return cmd_usage(
-			"--mode region and --trips-only exclude each other: who only counts "
-			"does not look at pauses");
 	if (option_origin(options, OPTION_FUNCTIONS_FORMAT) > OPTION_FROM_DEFAULT)
 		return cmd_usage("record: --format is that of --functions-dry-run");
-	return CMD_DONE;
+	return check_method(options, functions_report(options));
 }
 
 /* ---- What is meant ---- */
@@ -271,6 +301,7 @@ static int find_all(struct function_choice *choice, const struct loaded_files *f
 	struct functions_wish wish = {
 		.choice = choice,
 		.min_instructions = option_number(options, OPTION_MIN_INSTRUCTIONS),
+		.by_uprobes = is_by_uprobes(options),
 	};
 
 	if (files->missing[0])
@@ -356,7 +387,7 @@ static void bind_entry(sqlite3_stmt *insert, const struct allocator_entry *entry
 	sqlite3_bind_text(insert, 7, entry->why_not, -1, SQLITE_STATIC);
 }
 
-static void bind(sqlite3_stmt *insert, const struct found_function *function)
+static void bind_function(sqlite3_stmt *insert, const struct found_function *function)
 {
 	char address[24];
 
@@ -393,7 +424,7 @@ static int fill(sqlite3 *db, const struct table *table)
 		sqlite3_reset(insert);
 	}
 	for (size_t i = 0; r == SQLITE_DONE && i < found->n; i++) {
-		bind(insert, &found->items[i]);
+		bind_function(insert, &found->items[i]);
 		r = sqlite3_step(insert);
 		sqlite3_reset(insert);
 	}
@@ -447,7 +478,7 @@ static void say_entries(const struct table *table)
 static void say_sums(const struct found_functions *found)
 {
 	size_t n[CODE_WAY_NONE + 1] = { 0 };
-	char what[96];
+	char what[96], how[48] = "";
 
 	for (size_t i = 0; i < found->n; i++)
 		n[found->items[i].code.way]++;
@@ -456,9 +487,11 @@ static void say_sums(const struct found_functions *found)
 	else
 		snprintf(what, sizeof(what), "%zu of %zu functions%s", found->n - found->n_probes,
 			 found->n_all, found->n_probes ? " and all probes" : "");
-	cmd_warn("%s, in %zu file%s: %zu by nops, %zu by a jump, %zu by a short jump, %zu not "
+	if (n[CODE_WAY_UPROBE])
+		snprintf(how, sizeof(how), "%zu by uprobes, ", n[CODE_WAY_UPROBE]);
+	cmd_warn("%s, in %zu file%s: %s%zu by nops, %zu by a jump, %zu by a short jump, %zu not "
 		 "(%.1f %%)",
-		 what, found->n_files, found->n_files == 1 ? "" : "s", n[CODE_WAY_NOPS],
+		 what, found->n_files, found->n_files == 1 ? "" : "s", how, n[CODE_WAY_NOPS],
 		 n[CODE_WAY_JUMP], n[CODE_WAY_SHORT_JUMP], n[CODE_WAY_NONE],
 		 100.0 * (double)n[CODE_WAY_NONE] / (double)found->n);
 }
@@ -620,13 +653,15 @@ void functions_chosen_finish(struct functions_chosen *chosen)
 {
 	functions_plan_finish(&chosen->plan);
 	functions_finish(&chosen->found);
+	loaded_files_finish(&chosen->files);
 }
 
 static int plan_chosen(const struct option_set *options, const struct functions_of *of,
-		       bool is_quiet, struct found_functions *found, struct functions_plan *plan)
+		       bool is_quiet, struct functions_chosen *chosen)
 {
-	auto_loaded_files struct loaded_files files = { 0 };
-	int r = find(options, of, &files, found, NULL);
+	struct found_functions *found = &chosen->found;
+	struct functions_plan *plan = &chosen->plan;
+	int r = find(options, of, &chosen->files, found, NULL);
 
 	if (r != CMD_DONE)
 		return r;
@@ -634,41 +669,48 @@ static int plan_chosen(const struct option_set *options, const struct functions_
 			   : found->n_probes > 0       ? "functions and probes"
 						       : "functions";
 	r = functions_plan(found, plan);
-	for (size_t i = 0; i < found->n; i++)
-		found->items[i].file = NULL; /* it goes now */
+	size_t n_planned = plan->n + plan->n_probed;
+
 	if (r < 0)
 		return cmd_fail("the functions cannot be planned: %s", strerror(-r));
-	if (plan->n == 0)
+	if (n_planned == 0)
 		return cmd_fail("none of the %zu %s chosen can be instrumented: %s "
 				"(--functions-dry-run lists why)",
 				found->n, what, function_why_text(found->items[0].code.why));
-	if (!is_quiet && plan->n < found->n)
+	if (!is_quiet && n_planned < found->n)
 		cmd_warn("%zu of %zu %s chosen cannot be instrumented "
 			 "(--functions-dry-run lists why)",
-			 found->n - plan->n, found->n, what);
+			 found->n - n_planned, found->n, what);
 	return CMD_DONE;
 }
 
 int functions_choose(const struct option_set *options, const struct functions_of *of, bool is_quiet,
 		     struct functions_chosen *chosen, const struct run_functions **ret_functions)
 {
+	char message[512];
 	bool is_chosen;
 	int r = functions_check(options, &is_chosen);
 
 	*ret_functions = NULL;
 	if (r != CMD_DONE || !is_chosen)
 		return r;
-	r = plan_chosen(options, of, is_quiet || option_flag(options, OPTION_QUIET), &chosen->found,
-			&chosen->plan);
+	if (is_by_uprobes(options) && samples_check_uprobes(message, sizeof(message)) < 0)
+		return cmd_fail("%s", message);
+	r = plan_chosen(options, of, is_quiet || option_flag(options, OPTION_QUIET), chosen);
 	if (r != CMD_DONE)
 		return r;
 	chosen->functions = (struct run_functions){
-		chosen->plan.fd,
-		chosen->plan.n_bytes,
-		chosen->plan.names,
-		chosen->plan.n,
-		option_flag(options, OPTION_TRIPS_ONLY),
-		option_choice(options, OPTION_FUNCTION_MODE) == CHOICE_FUNCTION_MODE_REGION,
+		.plan_fd = chosen->plan.fd,
+		.plan_bytes = chosen->plan.n_bytes,
+		.names = chosen->plan.names,
+		.n = chosen->plan.n,
+		.trips_only = option_flag(options, OPTION_TRIPS_ONLY),
+		.are_steered =
+			option_choice(options, OPTION_FUNCTION_MODE) == CHOICE_FUNCTION_MODE_REGION,
+		.uprobes = chosen->plan.uprobes,
+		.n_uprobes = chosen->plan.n_uprobes,
+		.probed = chosen->plan.probed,
+		.n_probed = chosen->plan.n_probed,
 	};
 	*ret_functions = &chosen->functions;
 	return CMD_DONE;

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "analyze/functions/functions.h"
+#include "analyze/functions/loaded-files.h"
 #include "analyze/functions/plan.h"
 #include "cli/options/option.h"
 #include "runner/run-options.h"
@@ -27,6 +28,7 @@ struct functions_of {
 
 /* What is chosen, for as long as it is recorded. Zeroed: nothing. */
 struct functions_chosen {
+	struct loaded_files files;
 	struct found_functions found;
 	struct functions_plan plan;
 	struct run_functions functions;

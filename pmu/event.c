@@ -67,6 +67,15 @@ static bool drop_build_id(struct perf_event_attr *attr)
 	return had;
 }
 
+/* Inherited together with PERF_SAMPLE_READ since Linux 6.12. */
+static bool drop_read(struct perf_event_attr *attr)
+{
+	bool had = attr->sample_type & PERF_SAMPLE_READ;
+
+	attr->sample_type &= ~(uint64_t)PERF_SAMPLE_READ;
+	return had;
+}
+
 static bool drop_stack(struct perf_event_attr *attr)
 {
 	bool had = attr->sample_type & PERF_SAMPLE_STACK_USER;
@@ -161,6 +170,7 @@ static const struct concession {
 	{ true, drop_physical, "no physical addresses: they need CAP_PERFMON" },
 	{ true, drop_raw, "no raw registers with samples: they need CAP_PERFMON" },
 	{ false, drop_lost_count, "losses at the end of a ring are not counted by this kernel" },
+	{ false, drop_read, "calls in forked children may be missing before Linux 6.12" },
 	{ false, drop_build_id, "no build ids with maps from this kernel" },
 	{ false, drop_stack, "no stack bytes with samples" },
 	{ false, drop_registers, "no registers with samples: addresses are not known" },

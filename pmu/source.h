@@ -26,6 +26,7 @@
 
 struct hardware_kind;
 struct perf_event_attr;
+struct plan_uprobe;
 
 /* Whose accesses or time a source samples. */
 enum access_mode {
@@ -55,6 +56,10 @@ struct access_options {
 	uint32_t stack_bytes; /* of user stack with each timed sample, a multiple of 8; 0: none */
 	/* for each CPU, rounded up to a power of two pages; 0: by the source */
 	uint32_t ring_bytes;
+	/* where uprobes are to be, file by file */
+	const struct plan_uprobe *uprobes;
+	size_t n_uprobes;
+	uint64_t tracepoint; /* of them all; set by their source */
 	/* whose events hardware sources look for; NULL: this machine's */
 	const struct pmu_host *host;
 };
@@ -102,6 +107,7 @@ enum access_role {
 	ACCESS_ROLE_FAULTS, /* first touch of pages: beside any access source */
 	ACCESS_ROLE_TASKS, /* maps, names, births and ends: beside all others */
 	ACCESS_ROLE_WATCH, /* debug registers: where somebody asks for it, see watch.h */
+	ACCESS_ROLE_CALLS, /* functions by uprobes: where somebody asks for it, see uprobes.h */
 	ACCESS_ROLE_PAGES, /* marks of pages, which the collector reads: no samples */
 };
 

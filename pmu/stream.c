@@ -118,15 +118,12 @@ void pmu_refuse_threads(int error, struct pmu_refusal *ret_refusal)
 			       : strerrordesc_np(-error));
 }
 
-int pmu_event_stream_open(const struct access_source *source, const struct access_options *options,
-			  struct access_stream **ret_stream, struct pmu_refusal *ret_refusal)
+int pmu_event_stream_init(const struct access_source *source, const struct access_options *options,
+			  struct event_stream *stream, struct pmu_refusal *ret_refusal)
 {
-	auto_free struct event_stream *stream = calloc(1, sizeof(*stream));
 	struct perf_event_attr attr;
 	int r;
 
-	if (!stream)
-		return pmu_refuse(ret_refusal, -ENOMEM, "no memory left");
 	configure(source, options, &attr);
 	stream->base.source = source;
 	plan_ladder(stream, options, &attr);
@@ -139,12 +136,21 @@ int pmu_event_stream_open(const struct access_source *source, const struct acces
 		pmu_refuse_threads(r, ret_refusal);
 	if (r == 0)
 		r = pmu_ladder_open(&stream->ladder, &stream->set, options->pid);
-	if (r < 0) {
+	if (r < 0)
 		pmu_event_set_close(&stream->set);
-		return r;
-	}
-	*ret_stream = &((struct event_stream *)steal_ptr(&stream))->base;
-	return 0;
+	return r;
+}
+
+int pmu_event_stream_open(const struct access_source *source, const struct access_options *options,
+			  struct access_stream **ret_stream, struct pmu_refusal *ret_refusal)
+{
+	auto_free struct event_stream *stream = calloc(1, sizeof(*stream));
+	int r = stream ? pmu_event_stream_init(source, options, stream, ret_refusal)
+		       : pmu_refuse(ret_refusal, -ENOMEM, "no memory left");
+
+	if (r == 0)
+		*ret_stream = &((struct event_stream *)steal_ptr(&stream))->base;
+	return r;
 }
 
 int pmu_event_stream_enable(struct access_stream *base, bool on)

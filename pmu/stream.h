@@ -26,6 +26,9 @@ struct event_stream {
 
 int pmu_event_stream_probe(const struct access_source *source, const struct access_options *options,
 			   struct pmu_refusal *ret_refusal);
+/* Open into a zeroed one of the caller's; on failure nothing stays open. */
+int pmu_event_stream_init(const struct access_source *source, const struct access_options *options,
+			  struct event_stream *stream, struct pmu_refusal *ret_refusal);
 int pmu_event_stream_open(const struct access_source *source, const struct access_options *options,
 			  struct access_stream **ret_stream, struct pmu_refusal *ret_refusal);
 int pmu_event_stream_enable(struct access_stream *stream, bool on);

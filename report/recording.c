@@ -154,6 +154,7 @@ const struct report report_regions = {
 static const char functions_foot_sql[] =
 	COST_LINE " UNION ALL SELECT 'time and own: with what memsight took for each call, which"
 	" was not measured' WHERE NOT EXISTS (SELECT 1 FROM hook_cost WHERE run_id = :run)"
+	" AND NOT EXISTS (SELECT 1 FROM own_time WHERE run_id = :run AND kind = 'uprobes')"
 	" AND EXISTS (SELECT 1 FROM region_total WHERE run_id = :run)";
 
 const struct report report_functions = {

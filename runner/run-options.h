@@ -28,6 +28,7 @@ enum run_count {
 #define RUN_DEFAULT_BUFFER_BYTES (UINT64_C(64) << 20)
 
 struct allocator_entries; /* schemas/allocator-entries.h */
+struct plan_uprobe; /* schemas/functions-plan.h */
 
 struct run_fact {
 	const char *key;
@@ -42,6 +43,10 @@ struct run_functions {
 	size_t n;
 	bool trips_only; /* their calls are counted, and nothing else */
 	bool are_steered; /* by pauses, and what the program collects */
+	const struct plan_uprobe *uprobes; /* of those that the kernel tells of; file by file */
+	size_t n_uprobes;
+	const char *const *probed; /* names of these */
+	size_t n_probed;
 };
 
 struct run_options {

@@ -101,6 +101,14 @@ struct plan_rule {
 };
 _Static_assert(sizeof(struct plan_rule) == 16, "is shared");
 
+/* Where the kernel says that a function is entered or left (--function-method uprobe). */
+struct plan_uprobe {
+	const char *path;
+	uint64_t offset; /* in the file */
+	uint64_t name_id; /* as trace_text.id */
+	uint32_t what; /* enum trace_probed_what */
+};
+
 struct plan_function {
 	uint64_t address; /* ELF address of what the jump replaces */
 	uint64_t name_id; /* as trace_text.id; of a probe or with a rule: the allocator */

@@ -580,6 +580,7 @@ enum trace_sample_kind {
 	TRACE_SAMPLE_WATCH, /* an access to a watched address */
 	TRACE_SAMPLE_TASKS, /* maps, names, births and ends */
 	TRACE_SAMPLE_PAGES, /* none: TOUCHES records say which pages were touched */
+	TRACE_SAMPLE_CALLS, /* struct trace_probed of trace-perf.h */
 };
 
 enum trace_direction {
@@ -671,8 +672,7 @@ struct trace_watch {
 struct trace_source_ledger {
 	struct trace_record head;
 	uint32_t source_id;
-	/* n_lost is the kernel's own count; 0: of LOST records, which miss the last ones */
-	uint32_t is_exact;
+	uint32_t is_exact; /* n_lost is the kernel's count; 0: LOST records', without the last */
 	uint64_t n_taken; /* samples that were read */
 	uint64_t n_lost; /* records that found the ring full */
 	uint64_t n_lost_samples; /* dropped by hardware or driver */

@@ -25,6 +25,7 @@ enum code_way {
 	CODE_WAY_NOPS, /* its first bytes do nothing: -fpatchable-function-entry, -mnop-mcount */
 	CODE_WAY_JUMP,
 	CODE_WAY_SHORT_JUMP,
+	CODE_WAY_UPROBE, /* nothing is replaced: the kernel tells */
 	CODE_WAY_NONE, /* why says it */
 };
 

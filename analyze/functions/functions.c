@@ -1,13 +1,13 @@
 #include "analyze/functions/functions.h"
 
 #include <errno.h>
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyze/functions/code-graph.h"
+#include "analyze/functions/never.h"
 #include "analyze/functions/rules.h"
 #include "analyze/symbols/objects.h"
 #include "analyze/symbols/symbols.h"
@@ -21,6 +21,7 @@ const char *function_way_text(enum code_way way)
 		[CODE_WAY_NOPS] = "nops",
 		[CODE_WAY_JUMP] = "jump",
 		[CODE_WAY_SHORT_JUMP] = "short jump",
+		[CODE_WAY_UPROBE] = "uprobe",
 	};
 
 	return way == CODE_WAY_NONE ? NULL : texts[way];
@@ -44,200 +45,6 @@ const char *function_why_text(enum code_why why)
 	};
 
 	return why == CODE_WHY_NOT ? NULL : texts[why];
-}
-
-/* ---- Functions that are never instrumented ---- */
-
-/* Where a name means what is known of it. */
-enum never_in {
-	NEVER_ANYWHERE,
-	NEVER_IN_LIBC, /* in the C library, a static program, its loader, gcc's unwinder */
-	NEVER_IN_SYSTEM, /* not in a static program, whose own functions may be called so */
-};
-
-struct never {
-	const char *pattern;
-	enum code_why why;
-	enum never_in in;
-};
-
-static const struct never nevers[] = {
-	{ "_start", CODE_WHY_START, NEVER_ANYWHERE },
-	{ "_init", CODE_WHY_START, NEVER_ANYWHERE },
-	{ "_fini", CODE_WHY_START, NEVER_ANYWHERE },
-	{ "__libc_start_*", CODE_WHY_START, NEVER_ANYWHERE },
-	{ "__libc_csu_*", CODE_WHY_START, NEVER_ANYWHERE },
-	{ "_dl_relocate_static_pie", CODE_WHY_START, NEVER_ANYWHERE },
-	{ "*register_tm_clones", CODE_WHY_START, NEVER_ANYWHERE },
-	{ "__do_global_[cd]tors_aux", CODE_WHY_START, NEVER_ANYWHERE },
-	{ "frame_dummy", CODE_WHY_START, NEVER_ANYWHERE },
-	{ "*setjmp*", CODE_WHY_TWICE, NEVER_ANYWHERE },
-	{ "vfork", CODE_WHY_TWICE, NEVER_ANYWHERE },
-	{ "__vfork", CODE_WHY_TWICE, NEVER_ANYWHERE },
-	{ "*etcontext", CODE_WHY_TWICE, NEVER_ANYWHERE },
-	{ "*swapcontext", CODE_WHY_TWICE, NEVER_ANYWHERE },
-	{ "*makecontext", CODE_WHY_TWICE, NEVER_ANYWHERE },
-	{ "memsight_*", CODE_WHY_NEEDED, NEVER_ANYWHERE },
-	{ "_Unwind_*", CODE_WHY_NEEDED, NEVER_ANYWHERE },
-	{ "__gxx_personality_*", CODE_WHY_NEEDED, NEVER_ANYWHERE },
-	{ "__gcc_personality_*", CODE_WHY_NEEDED, NEVER_ANYWHERE },
-	{ "*alloc*", CODE_WHY_NEEDED, NEVER_IN_SYSTEM },
-	{ "*free*", CODE_WHY_NEEDED, NEVER_IN_SYSTEM },
-	{ "*memalign", CODE_WHY_NEEDED, NEVER_IN_SYSTEM },
-	{ "*lock*", CODE_WHY_NEEDED, NEVER_IN_SYSTEM },
-	{ "*lll_*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "*pthread_mutex*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "mtx_*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "*pthread_once", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "*pthread_*specific", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "*pthread_exit", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "*unwind*", CODE_WHY_NEEDED, NEVER_IN_SYSTEM },
-	{ "*longjmp*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "*brk", CODE_WHY_NEEDED, NEVER_IN_SYSTEM },
-	{ "*mmap*", CODE_WHY_NEEDED, NEVER_IN_SYSTEM },
-	{ "*munmap", CODE_WHY_NEEDED, NEVER_IN_SYSTEM },
-	{ "*mremap", CODE_WHY_NEEDED, NEVER_IN_SYSTEM },
-	{ "*fork", CODE_WHY_NEEDED, NEVER_IN_SYSTEM },
-	{ "*clone*", CODE_WHY_NEEDED, NEVER_IN_SYSTEM },
-	{ "*sigreturn*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "*restore_rt", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "_dl_*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "__dl*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "dl*", CODE_WHY_NEEDED, NEVER_IN_SYSTEM },
-	{ "__tls_*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "__libc_*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "_IO_*lock*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "__*register_frame*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "*errno_location", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "*exit*", CODE_WHY_START, NEVER_IN_SYSTEM },
-	{ "malloc", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "calloc", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "realloc", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "reallocarray", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "free", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "cfree", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "memalign", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "posix_memalign", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "aligned_alloc", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "valloc", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "pvalloc", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "_int_malloc*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "_int_free*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "_int_realloc*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "_int_memalign*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "_mid_memalign*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "sysmalloc*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "systrim*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "heap_trim*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "malloc_consolidate*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "malloc_printerr", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "malloc_usable_size", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "mallinfo*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "mallopt", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "munmap_chunk*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "mremap_chunk*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "unlink_chunk*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "tcache_*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "arena_get*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "ptmalloc_init*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "alloc_perturb*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "alloc_new_heap*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "new_heap*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "__malloc_*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "__minimal_*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "__simple_malloc", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "nontrivial_free", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "alloc_slot*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "alloc_group*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "get_meta", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "default_malloc", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "__lock", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "__unlock", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "__lockfile", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "__unlockfile", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "__ofl_lock", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "__ofl_unlock", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "__wait", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "__timedwait*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "__cp_*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "a_crash", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "pthread_spin_*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "pthread_rwlock_*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "__pthread_rwlock_*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "mmap", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "mmap64", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "__mmap*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "munmap", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "__munmap", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "mremap", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "__mremap", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "brk", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "__brk", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "sbrk", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "__sbrk", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "fork", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "__fork", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "_Fork", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "__clone*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "clone", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "clone3", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "start_thread", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "__set_thread_area", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "uw_*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "execute_cfa_program", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "execute_stack_op", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "read_encoded_value*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "search_object", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "linear_search_fdes", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "dlopen*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "dlclose*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "dlsym*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "dlmopen*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "dlvsym*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "dlerror*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "dladdr*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "dl_iterate_phdr", CODE_WHY_NEEDED, NEVER_IN_LIBC },
-	{ "exit", CODE_WHY_START, NEVER_IN_LIBC },
-	{ "_exit", CODE_WHY_START, NEVER_IN_LIBC },
-	{ "_Exit", CODE_WHY_START, NEVER_IN_LIBC },
-	{ "__run_exit_handlers", CODE_WHY_START, NEVER_IN_LIBC },
-};
-
-static enum code_why why_never(const char *name, enum never_in in)
-{
-	for (size_t i = 0; i < sizeof(nevers) / sizeof(nevers[0]); i++)
-		if (nevers[i].in <= in && fnmatch(nevers[i].pattern, name, 0) == 0)
-			return nevers[i].why;
-	return CODE_WHY_NOT;
-}
-
-/*
- * Of the C library, gcc's unwinder, and java, which walks stacks itself; nobody means the loader's
- * copies of what the first has.
- */
-enum system_file {
-	SYSTEM_NONE,
-	SYSTEM_LIBRARY,
-	SYSTEM_LOADER,
-};
-
-static enum system_file system_file_of(const char *path)
-{
-	static const struct {
-		const char *pattern;
-		enum system_file kind;
-	} rows[] = {
-		{ "libc.so*", SYSTEM_LIBRARY },	      { "libc-*.so", SYSTEM_LIBRARY },
-		{ "libc.musl-*", SYSTEM_LIBRARY },    { "ld-*.so*", SYSTEM_LOADER },
-		{ "libpthread.so*", SYSTEM_LIBRARY }, { "libpthread-*", SYSTEM_LIBRARY },
-		{ "libdl.so*", SYSTEM_LIBRARY },      { "libdl-*", SYSTEM_LIBRARY },
-		{ "librt.so*", SYSTEM_LIBRARY },      { "librt-*", SYSTEM_LIBRARY },
-		{ "libgcc_s.so*", SYSTEM_LIBRARY },   { "libjvm.so*", SYSTEM_LIBRARY },
-	};
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		if (fnmatch(rows[i].pattern, text_base_name(path), 0) == 0)
-			return rows[i].kind;
-	return SYSTEM_NONE;
 }
 
 /* ---- Symbols ---- */
@@ -541,8 +348,9 @@ static void forbid(const struct look *look, size_t i)
 
 	for (size_t k = look->first[i]; k < look->first[i + 1]; k++) {
 		const struct symbol *symbol = &look->symbols.items[k];
-		enum code_why why = symbol->is_resolver ? CODE_WHY_RESOLVER
-							: why_never(symbol->name, look->nevers);
+		enum code_why why = symbol->is_resolver
+					    ? CODE_WHY_RESOLVER
+					    : function_why_never(symbol->name, look->nevers);
 
 		if (why == CODE_WHY_NOT)
 			continue;
@@ -558,6 +366,7 @@ static void finish_found(struct found_function *item)
 		free(item->probe->name);
 	}
 	free(item->probe);
+	free(item->exits.items);
 	free(item->allocator);
 	free(item->name);
 	free(item->module);
@@ -596,7 +405,45 @@ static uint64_t find_variable(struct object *object, const char *wanted)
 	return 0;
 }
 
-static int add_found(const struct look *look, size_t i)
+static int refuse_uprobe(struct found_function *item, enum code_why why)
+{
+	item->code.way = CODE_WAY_NONE;
+	item->code.why = (uint8_t)why;
+	return 0;
+}
+
+/*
+ * Nothing is replaced, and no code of ours runs: of what bars a jump little is left. Addresses
+ * become places in the file.
+ */
+static int use_uprobes(struct object *object, struct found_function *item)
+{
+	const struct code_function *code = &item->code;
+	const struct object_segment *segment = object_segment_at(object, code->start);
+	int r;
+
+	if (code->way == CODE_WAY_NONE &&
+	    (code->why == CODE_WHY_MISSING || code->why == CODE_WHY_RESOLVER ||
+	     code->why == CODE_WHY_START || code->why == CODE_WHY_TWICE))
+		return 0;
+	if (code->loops)
+		return refuse_uprobe(item, CODE_WHY_ENTERED);
+	r = segment ? code_exits_find(object, code, &item->exits) : -ENODATA;
+	if (r == -ENODATA)
+		return refuse_uprobe(item, CODE_WHY_UNKNOWN);
+	if (r < 0)
+		return r;
+	item->code.way = CODE_WAY_UPROBE;
+	item->code.why = CODE_WHY_NOT;
+	item->entry = code->start - segment->address + segment->file_offset;
+	for (size_t i = 0; i < item->exits.n; i++) {
+		segment = object_segment_at(object, item->exits.items[i]);
+		item->exits.items[i] += segment->file_offset - segment->address;
+	}
+	return 0;
+}
+
+static int add_found(const struct look *look, size_t i, bool by_uprobes)
 {
 	const struct code_function *function = &look->functions[i];
 	const struct symbol *symbol = &look->symbols.items[look->first[i]];
@@ -623,6 +470,9 @@ static int add_found(const struct look *look, size_t i)
 			finish_found(&item);
 			return -ENOMEM;
 		}
+	} else if (by_uprobes && use_uprobes(look->object, &item) < 0) {
+		finish_found(&item);
+		return -ENOMEM;
 	}
 	return keep_found(found, &item);
 }
@@ -775,6 +625,11 @@ static int compare_found(const void *a, const void *b)
 	return at < other ? -1 : at > other;
 }
 
+static bool takes_room(const struct code_function *code)
+{
+	return code->way != CODE_WAY_NONE && code->way != CODE_WAY_UPROBE;
+}
+
 /* All that is wanted of the file, by address. A jump of ours lies in no other one. */
 static int add_all(struct look *look, const struct functions_wish *wish, const bool *is_taken,
 		   const struct probe_codes *codes)
@@ -788,7 +643,7 @@ static int add_all(struct look *look, const struct functions_wish *wish, const b
 		    (look->functions[i].n_instructions < wish->min_instructions && !look->rules[i]))
 			continue;
 		forbid(look, i);
-		r = add_found(look, i);
+		r = add_found(look, i, wish->by_uprobes);
 	}
 	for (size_t i = 0; r == 0 && i < look->probes.n; i++)
 		r = add_places(look, &look->probes.items[i], codes);
@@ -798,11 +653,11 @@ static int add_all(struct look *look, const struct functions_wish *wish, const b
 	for (size_t i = first; i < look->found->n; i++) {
 		struct code_function *code = &look->found->items[i].code;
 
-		if (code->way != CODE_WAY_NONE && code->start + code->at < end) {
+		if (takes_room(code) && code->start + code->at < end) {
 			code->way = CODE_WAY_NONE;
 			code->why = CODE_WHY_NEAR;
 		}
-		if (code->way != CODE_WAY_NONE && code->way != CODE_WAY_SHORT_JUMP)
+		if (takes_room(code) && code->way != CODE_WAY_SHORT_JUMP)
 			end = code->start + code->at +
 			      (code->n_moved_bytes > CODE_JUMP_BYTES ? code->n_moved_bytes
 								     : CODE_JUMP_BYTES);
@@ -841,7 +696,7 @@ static int look_into(struct look *look, struct object *object, const struct func
 int functions_find(const struct functions_wish *wish, const char *path,
 		   struct found_functions *found)
 {
-	enum system_file kind = system_file_of(path);
+	enum system_file kind = function_system_file(path);
 	struct objects *objects = NULL;
 	bool is_choosing =
 		wish->choice && function_choice_takes_file(wish->choice, path, kind != SYSTEM_NONE);

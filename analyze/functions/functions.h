@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "analyze/functions/choice.h"
+#include "analyze/functions/code-exits.h"
 #include "analyze/functions/code-scan.h"
 #include "analyze/functions/probes.h"
 #include "schemas/functions-plan.h"
@@ -20,6 +21,9 @@ struct found_function {
 	char *allocator; /* whose function it is; NULL: it is to be a region */
 	struct plan_rule rule; /* of that */
 	uint64_t variable; /* ELF address of what the rule names; 0: none */
+	/* of CODE_WAY_UPROBE: where in the file it is entered, and left */
+	uint64_t entry;
+	struct code_exits exits;
 };
 
 struct found_functions {
@@ -35,6 +39,7 @@ struct functions_wish {
 	struct function_choice *choice; /* NULL: no functions */
 	uint64_t min_instructions; /* of these */
 	bool probes; /* of allocators */
+	bool by_uprobes; /* functions that are no allocator's */
 };
 
 /*

@@ -13,6 +13,7 @@
 #include "common/io.h"
 #include "common/text.h"
 #include "decode/x86/move-code.h"
+#include "schemas/trace-perf.h"
 
 /* What lies there, and what a jump takes of it; what is moved comes later. */
 static struct plan_function begin_function(const struct code_function *code)
@@ -58,7 +59,7 @@ static bool plan_one(struct found_function *found, struct plan_function *ret_fun
 	struct plan_function function = begin_function(code);
 	bool is_planned;
 
-	if (code->way == CODE_WAY_NONE)
+	if (code->way == CODE_WAY_NONE || code->way == CODE_WAY_UPROBE)
 		return false;
 	if (found->probe) {
 		function.name_id = text_name_id(found->probe->provider);
@@ -138,6 +139,41 @@ static int seal(const struct parts *parts, struct functions_plan *plan)
 	return r;
 }
 
+/* Of an instruction that is the first and the last one there is one probe. */
+static void add_uprobes(const struct found_function *item, struct functions_plan *plan)
+{
+	struct plan_uprobe *entry = &plan->uprobes[plan->n_uprobes++];
+
+	*entry = (struct plan_uprobe){ item->file, item->entry, text_name_id(item->name),
+				       TRACE_PROBED_ENTER };
+	for (size_t i = 0; i < item->exits.n; i++) {
+		if (item->exits.items[i] == item->entry) {
+			entry->what = TRACE_PROBED_BOTH;
+			continue;
+		}
+		plan->uprobes[plan->n_uprobes] = *entry;
+		plan->uprobes[plan->n_uprobes].offset = item->exits.items[i];
+		plan->uprobes[plan->n_uprobes++].what = TRACE_PROBED_LEAVE;
+	}
+	plan->probed[plan->n_probed++] = item->name;
+}
+
+static int plan_uprobes(const struct found_functions *found, struct functions_plan *plan)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < found->n; i++)
+		n += 1 + found->items[i].exits.n;
+	plan->uprobes = calloc(n + 1, sizeof(*plan->uprobes));
+	plan->probed = calloc(found->n + 1, sizeof(*plan->probed));
+	if (!plan->uprobes || !plan->probed)
+		return -ENOMEM;
+	for (size_t i = 0; i < found->n; i++)
+		if (found->items[i].code.way == CODE_WAY_UPROBE)
+			add_uprobes(&found->items[i], plan);
+	return 0;
+}
+
 int functions_plan(struct found_functions *found, struct functions_plan *ret_plan)
 {
 	size_t files_bytes = found->n_files * sizeof(struct plan_file);
@@ -153,7 +189,10 @@ int functions_plan(struct found_functions *found, struct functions_plan *ret_pla
 		parts.functions =
 			(struct plan_function *)(bytes + sizeof(*parts.head) + files_bytes);
 		fill(found, &plan, &parts);
-		r = seal(&parts, &plan);
+		plan.fd = -1;
+		r = plan_uprobes(found, &plan);
+		if (r == 0 && (plan.n > 0 || plan.n_uprobes == 0))
+			r = seal(&parts, &plan);
 	}
 	if (r < 0)
 		functions_plan_finish(&plan);
@@ -167,5 +206,7 @@ void functions_plan_finish(struct functions_plan *plan)
 	if (plan->fd > 0)
 		close(plan->fd);
 	free(plan->names);
+	free(plan->uprobes);
+	free(plan->probed);
 	*plan = (struct functions_plan){ 0 };
 }

@@ -10,10 +10,14 @@
 struct found_functions;
 
 struct functions_plan {
-	int fd; /* the sealed file; 0: none */
+	int fd; /* the sealed file; 0: none; -1: nothing in it */
 	size_t n_bytes;
 	const char **names; /* of its functions: as the found ones have them, or of allocators */
 	size_t n;
+	struct plan_uprobe *uprobes; /* file by file */
+	size_t n_uprobes;
+	const char **probed; /* names of the functions that have them */
+	size_t n_probed;
 };
 
 /*

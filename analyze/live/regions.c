@@ -45,6 +45,7 @@ struct trip {
 	int64_t row; /* 0: beyond the bound */
 	uint32_t open; /* number of the running function; 0: a region of the program */
 	bool is_inner; /* and it was running already */
+	bool is_probed; /* no hook of ours has seen it */
 	uint64_t slot;
 	int64_t start_ns;
 	int64_t end_ns;
@@ -79,8 +80,8 @@ struct regions {
 	struct open *opens; /* number - 1 */
 	size_t n_opens;
 	size_t n_opens_allocated;
-	struct key_map by_thread; /* (thread, text) -> number of an open one */
-	struct stack *stacks; /* by number of the thread */
+	struct key_map by_thread; /* (place, text) -> number of an open one */
+	struct stack *stacks; /* by place of the thread */
 	size_t n_stacks;
 	size_t n_stacks_allocated;
 	uint64_t *n_trips; /* by number of the text: functions whose calls are only counted */
@@ -154,6 +155,15 @@ const struct regions_losses *regions_losses(const struct regions *regions)
 
 /* ---- Who is where ---- */
 
+/*
+ * From here on a thread is its place, which it has from before its record came. Nobody is in a
+ * region where none has begun.
+ */
+static uint32_t place_of(const struct regions *regions, uint32_t thread)
+{
+	return regions->n_begun ? tasks_place(regions->tasks, thread) : UINT32_MAX;
+}
+
 static struct stack *stack_of(struct regions *regions, uint32_t thread)
 {
 	if (thread >= MAX_THREAD)
@@ -166,11 +176,13 @@ static struct stack *stack_of(struct regions *regions, uint32_t thread)
 	return &regions->stacks[thread];
 }
 
+/* Where its bounds are not known all is: of a program without our library. */
 static bool is_own_stack(const struct regions *regions, uint32_t thread, uint64_t slot)
 {
-	const struct task_thread *task = tasks_thread(regions->tasks, thread);
+	const struct task_thread *task = tasks_thread_of(regions->tasks, thread);
 
-	return task && slot >= task->stack_start && slot < task->stack_end;
+	return task &&
+	       (!task->stack_end || slot - task->stack_start < task->stack_end - task->stack_start);
 }
 
 /* Do calls at the two addresses lie on one stack? */
@@ -213,7 +225,7 @@ static struct trip *innermost(const struct regions *regions, uint32_t thread)
 
 void regions_allocated(struct regions *regions, uint32_t thread, const struct block_weight *weight)
 {
-	struct trip *trip = innermost(regions, thread);
+	struct trip *trip = innermost(regions, place_of(regions, thread));
 
 	if (trip) {
 		trip->own.n_blocks += weight->n;
@@ -223,7 +235,7 @@ void regions_allocated(struct regions *regions, uint32_t thread, const struct bl
 
 void regions_sample(struct regions *regions, uint32_t thread, int64_t weight)
 {
-	struct trip *trip = innermost(regions, thread);
+	struct trip *trip = innermost(regions, place_of(regions, thread));
 
 	if (trip) {
 		trip->own.n_samples++;
@@ -233,7 +245,7 @@ void regions_sample(struct regions *regions, uint32_t thread, int64_t weight)
 
 void regions_fault(struct regions *regions, uint32_t thread)
 {
-	struct trip *trip = innermost(regions, thread);
+	struct trip *trip = innermost(regions, place_of(regions, thread));
 
 	if (trip)
 		trip->own.n_faults++;
@@ -241,6 +253,7 @@ void regions_fault(struct regions *regions, uint32_t thread)
 
 int regions_component(struct regions *regions, struct component_reading *reading)
 {
+	reading->thread = tasks_place(regions->tasks, reading->thread);
 	const struct stack *stack =
 		reading->thread < regions->n_stacks ? &regions->stacks[reading->thread] : NULL;
 	const struct trip *begun =
@@ -251,12 +264,14 @@ int regions_component(struct regions *regions, struct component_reading *reading
 	return components_take(regions->components, reading);
 }
 
-/* A note of a thread comes, and what was read before it belongs to it. NULL: see ret. */
-static struct stack *begin_note(struct regions *regions, uint32_t thread, int *ret)
+/* A note of a thread comes, and what was read before it belongs to it. NULL: see ret. Its place. */
+static struct stack *begin_note(struct regions *regions, uint32_t *thread, int *ret)
 {
-	struct stack *stack = stack_of(regions, thread);
+	*thread = tasks_place(regions->tasks, *thread);
 
-	*ret = stack || thread >= MAX_THREAD ? 0 : -ENOMEM;
+	struct stack *stack = stack_of(regions, *thread);
+
+	*ret = stack || *thread >= MAX_THREAD ? 0 : -ENOMEM;
 	if (stack)
 		stack->has_begun = false;
 	return stack;
@@ -309,7 +324,7 @@ static bool is_too_deep(const struct stack *stack)
 int regions_push(struct regions *regions, uint32_t thread, uint32_t text, int64_t time_ns)
 {
 	int r;
-	struct stack *stack = begin_note(regions, thread, &r);
+	struct stack *stack = begin_note(regions, &thread, &r);
 
 	if (!stack)
 		return r;
@@ -350,7 +365,7 @@ static int64_t cost_of(const struct regions *regions, const struct counts *count
 static int write_row(struct regions *regions, uint32_t thread, const struct trip *trip,
 		     const struct trip *outer, const struct counts *all)
 {
-	const struct task_thread *task = tasks_thread(regions->tasks, thread);
+	const struct task_thread *task = tasks_thread_of(regions->tasks, thread);
 	union rows_cell *cells = trip->row && task ? rows_add(regions->rows) : NULL;
 
 	if (!cells)
@@ -373,6 +388,14 @@ static int write_row(struct regions *regions, uint32_t thread, const struct trip
 	return 0;
 }
 
+/* A hook takes its part of a region's time. 0 or -ENOMEM. */
+static int take_off(struct regions *regions, uint32_t thread, struct counts *counts,
+		    enum own_cost cost)
+{
+	counts->taken.n[cost]++;
+	return own_time_count(regions->own, thread, cost);
+}
+
 /*
  * Region i of a thread ends: it becomes a part of the one around it. It need not be the innermost:
  * the program's regions and its functions need not end in each other's order, nor do coroutines.
@@ -392,8 +415,9 @@ static int end_trip(struct regions *regions, uint32_t thread, size_t i, int64_t 
 	trip.own.wall_ns = trip.end_ns - trip.start_ns - trip.inside.wall_ns;
 	if (trip.own.wall_ns < 0)
 		trip.own.wall_ns = 0; /* what began in it went on longer */
-	trip.own.taken.n[trip.open ? OWN_INSIDE : OWN_REGION]++;
-	int r = own_time_count(regions->own, thread, trip.open ? OWN_INSIDE : OWN_REGION);
+	int r = trip.is_probed
+			? 0
+			: take_off(regions, thread, &trip.own, trip.open ? OWN_INSIDE : OWN_REGION);
 	add(&all, &trip.own);
 	path->n_trips++;
 	path->n_left_open += ending != REGION_POPPED;
@@ -403,11 +427,10 @@ static int end_trip(struct regions *regions, uint32_t thread, size_t i, int64_t 
 	if (trip.open)
 		regions->opens[trip.open - 1].n--;
 	if (outer) {
-		enum own_cost cost = trip.open ? OWN_OUTSIDE : OWN_REGION;
-
 		add(&outer->inside, &all);
-		outer->own.taken.n[cost]++;
-		r = r < 0 ? r : own_time_count(regions->own, thread, cost);
+		r = r < 0 || trip.is_probed ? r
+					    : take_off(regions, thread, &outer->own,
+						       trip.open ? OWN_OUTSIDE : OWN_REGION);
 	}
 	if (r == 0)
 		r = components_end(regions->components, &(struct component_trip){
@@ -434,7 +457,7 @@ static size_t find_region(const struct regions *regions, const struct stack *sta
 int regions_pop(struct regions *regions, uint32_t thread, uint32_t text, int64_t time_ns)
 {
 	int r;
-	struct stack *stack = begin_note(regions, thread, &r);
+	struct stack *stack = begin_note(regions, &thread, &r);
 
 	if (!stack)
 		return r;
@@ -502,6 +525,17 @@ static const struct trip *outer_call(const struct regions *regions, uint32_t thr
 	return NULL;
 }
 
+/* What a probe takes is of the innermost region behind it. 0 or -ENOMEM. */
+static int take_probe(struct regions *regions, uint32_t thread, const struct region_call *call)
+{
+	struct trip *trip = call->is_probed ? innermost(regions, thread) : NULL;
+
+	if (!trip)
+		return 0;
+	trip->own.taken.ns += call->taken_ns;
+	return own_time_measured(regions->own, thread, OWN_UPROBES, call->taken_ns);
+}
+
 /* The path of a call inside what the thread is in. 0: no memory. */
 static uint32_t path_of_call(struct regions *regions, uint32_t thread, uint32_t text)
 {
@@ -516,57 +550,59 @@ static uint32_t path_of_call(struct regions *regions, uint32_t thread, uint32_t 
 	return path_of(regions, parent, text);
 }
 
-int regions_enter(struct regions *regions, uint32_t thread, uint32_t text, uint64_t slot,
-		  int64_t time_ns)
+int regions_enter(struct regions *regions, uint32_t thread, const struct region_call *call)
 {
 	int r;
-	struct stack *stack = begin_note(regions, thread, &r);
-	struct trip trip = { .slot = slot, .start_ns = time_ns };
+	struct stack *stack = begin_note(regions, &thread, &r);
+	struct trip trip = {
+		.slot = call->slot,
+		.start_ns = call->time_ns,
+		.is_probed = call->is_probed,
+	};
 
 	if (!stack)
 		return r;
-	stack->last_slot = slot;
-	r = end_below(regions, thread, slot, true, time_ns);
+	stack->last_slot = call->slot;
+	r = end_below(regions, thread, call->slot, true, call->time_ns);
 	if (r < 0)
 		return r;
 	if (stack->n >= REGIONS_MAX_CALLS) {
 		regions->losses.n_too_deep++;
 		return 0;
 	}
-	trip.open = open_of(regions, thread, text);
+	trip.open = open_of(regions, thread, call->text);
 	if (!trip.open)
 		return -ENOMEM;
 	const struct trip *outer = outer_call(regions, thread, &trip);
 
 	trip.is_inner = outer != NULL;
-	trip.path = outer ? outer->path : path_of_call(regions, thread, text);
+	trip.path = outer ? outer->path : path_of_call(regions, thread, call->text);
 	if (!trip.path)
 		return -ENOMEM;
 	r = push(regions, stack, trip);
 	if (r == 0)
 		regions->opens[trip.open - 1].n++;
-	return r;
+	return r < 0 ? r : take_probe(regions, thread, call);
 }
 
-int regions_leave(struct regions *regions, uint32_t thread, uint32_t text, uint64_t slot,
-		  int64_t time_ns)
+int regions_leave(struct regions *regions, uint32_t thread, const struct region_call *call)
 {
 	int r;
-	struct stack *stack = begin_note(regions, thread, &r);
-	uint32_t number = (uint32_t)key_map_get(&regions->by_thread, thread, text);
+	struct stack *stack = begin_note(regions, &thread, &r);
+	uint32_t number = (uint32_t)key_map_get(&regions->by_thread, thread, call->text);
 
 	if (!stack)
 		return r;
-	stack->last_slot = slot;
-	r = end_below(regions, thread, slot, false, time_ns);
+	stack->last_slot = call->slot;
+	r = end_below(regions, thread, call->slot, false, call->time_ns);
 	for (size_t i = number && regions->opens[number - 1].n ? stack->n : 0; r == 0 && i-- > 0;) {
-		if (stack->trips[i].open != number || stack->trips[i].slot != slot)
+		if (stack->trips[i].open != number || stack->trips[i].slot != call->slot)
 			continue;
-		r = end_trip(regions, thread, i, time_ns, REGION_POPPED);
+		r = end_trip(regions, thread, i, call->time_ns, REGION_POPPED);
 		break;
 	}
 	components_ended(regions->components, thread);
-	return r;
+	return r < 0 ? r : take_probe(regions, thread, call);
 }
 
 int regions_count(struct regions *regions, uint32_t text, uint64_t n)
@@ -597,27 +633,27 @@ static int write_count(const struct regions *regions, uint32_t text)
 
 int regions_empty(struct regions *regions, uint32_t thread, const struct own_empty *empty)
 {
-	return own_time_empty(regions->own, thread, empty);
+	return own_time_empty(regions->own, tasks_place(regions->tasks, thread), empty);
 }
 
 int regions_hook(struct regions *regions, uint32_t thread, enum own_cost cost)
 {
-	struct trip *trip = innermost(regions, thread);
+	struct trip *trip = innermost(regions, place_of(regions, thread));
 
 	if (!trip)
 		return 0;
 	trip->own.taken.n[cost]++;
-	return own_time_count(regions->own, thread, cost);
+	return own_time_count(regions->own, place_of(regions, thread), cost);
 }
 
 int regions_took(struct regions *regions, uint32_t thread, enum trace_own what, double ns)
 {
-	struct trip *trip = innermost(regions, thread);
+	struct trip *trip = innermost(regions, place_of(regions, thread));
 
 	if (!trip)
 		return 0;
 	trip->own.taken.ns += ns;
-	return own_time_measured(regions->own, thread, what, ns);
+	return own_time_measured(regions->own, place_of(regions, thread), what, ns);
 }
 
 /* ---- End ---- */
@@ -625,7 +661,7 @@ int regions_took(struct regions *regions, uint32_t thread, enum trace_own what, 
 /* When a thread ended, as far as anybody told. */
 static int64_t end_of(const struct regions *regions, uint32_t thread, int64_t end_ns)
 {
-	const struct task_thread *task = tasks_thread(regions->tasks, thread);
+	const struct task_thread *task = tasks_thread_of(regions->tasks, thread);
 
 	if (task && task->end_ns < end_ns)
 		end_ns = task->end_ns;

@@ -12,6 +12,7 @@
  *
  * Threads go by their numbers in the trace, times are ns since the run's start. One thread.
  */
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "analyze/live/name-table.h"
@@ -59,10 +60,15 @@ int regions_component(struct regions *regions, struct component_reading *reading
  * negative errno. A return without a call is none: a forked child returns from what its parent
  * has called.
  */
-int regions_enter(struct regions *regions, uint32_t thread, uint32_t text, uint64_t slot,
-		  int64_t time_ns);
-int regions_leave(struct regions *regions, uint32_t thread, uint32_t text, uint64_t slot,
-		  int64_t time_ns);
+struct region_call {
+	uint32_t text;
+	uint64_t slot;
+	int64_t time_ns;
+	bool is_probed; /* a probe of the kernel saw it, no hook of ours, ... */
+	uint32_t taken_ns; /* ... which takes so much, of what the thread is in behind it */
+};
+int regions_enter(struct regions *regions, uint32_t thread, const struct region_call *call);
+int regions_leave(struct regions *regions, uint32_t thread, const struct region_call *call);
 
 /* A function was called so often more, by whichever threads: nothing else is known of that. */
 int regions_count(struct regions *regions, uint32_t text, uint64_t n);

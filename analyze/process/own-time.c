@@ -9,7 +9,7 @@
 #include "store/database.h"
 
 #define MAX_THREAD (1u << 24) /* a number beyond it is damage */
-#define MEASURED   TRACE_OWN_BLOCK /* kinds before it are measured */
+#define MEASURED   (OWN_UPROBES + 1) /* kinds before it are measured */
 
 /* How long something took that was done many times. */
 struct durations {
@@ -50,6 +50,7 @@ static const char *const measured_names[MEASURED] = {
 	[TRACE_OWN_ROOM] = "room for records",
 	[TRACE_OWN_SAMPLE] = "handlers of samples",
 	[TRACE_OWN_PLUGIN] = "plug-ins",
+	[OWN_UPROBES] = "uprobes",
 };
 
 void own_taken_add(struct own_taken *to, const struct own_taken *more)
@@ -215,7 +216,7 @@ static int write_row(struct db *db, int64_t run_id, int64_t thread_id, const str
 
 static int write_thread(const struct own_time *own, struct db *db, int64_t run_id, uint32_t number)
 {
-	const struct task_thread *task = tasks_thread(own->tasks, number);
+	const struct task_thread *task = tasks_thread_of(own->tasks, number);
 	const struct thread *thread = &own->threads[number];
 	int r = 0;
 

@@ -3,7 +3,7 @@
  * What memsight itself took of the time of threads while they were in regions and functions: tables
  * `hook_cost` and `own_time`. What hooks take alike is known from empty ones that each process has
  * run, the mean of the middle half; what differs was measured (schemas/trace-control.h). Threads go
- * by their numbers in the trace. One thread.
+ * by their places (processes.h). One thread.
  */
 #include <stdint.h>
 
@@ -22,6 +22,9 @@ enum own_cost {
 	OWN_END, /* an end of a block, or a hook that takes no call stack */
 	OWN_COSTS
 };
+
+/* Measured as what enum trace_own has before it: probes of the kernel; no note of a trace. */
+#define OWN_UPROBES TRACE_OWN_BLOCK
 
 #define OWN_MAX_EMPTY 65536u /* of each that are looked at */
 

@@ -222,10 +222,8 @@ struct task_thread *tasks_add_unseen_thread(struct tasks *tasks, uint32_t tid, i
 	uint32_t number = TASKS_UNSEEN + (uint32_t)tasks->unseen_threads.n;
 	struct task_thread *thread = tasks_make_thread(tasks, number);
 
-	if (!thread || task_list_add(&tasks->unseen_threads, thread) < 0) {
-		free(thread);
+	if (!thread || task_list_add(&tasks->unseen_threads, thread) < 0)
 		return NULL;
-	}
 	thread->tid = tid;
 	thread->is_main = tid == process->pid;
 	thread->start_ns = time_ns;
@@ -323,12 +321,15 @@ struct task_thread *tasks_make_thread(struct tasks *tasks, uint32_t number)
 {
 	struct task_thread *thread = calloc(1, sizeof(*thread));
 
-	if (thread)
-		*thread = (struct task_thread){
-			.number = number,
-			.row = tasks->next_thread++,
-			.end_ns = INT64_MAX,
-		};
+	if (!thread || task_list_add(&tasks->by_place, thread) < 0) {
+		free(thread);
+		return NULL;
+	}
+	*thread = (struct task_thread){
+		.number = number,
+		.row = tasks->next_thread++,
+		.end_ns = INT64_MAX,
+	};
 	return thread;
 }
 

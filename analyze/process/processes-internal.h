@@ -32,6 +32,7 @@ struct tasks {
 	struct task_list threads;
 	struct task_list unseen_processes; /* by number - TASKS_UNSEEN; may be in both lists */
 	struct task_list unseen_threads;
+	struct task_list by_place; /* all threads: it owns them */
 	struct task_name *names;
 	size_t n_names;
 	size_t n_names_allocated;

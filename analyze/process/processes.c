@@ -52,15 +52,13 @@ struct tasks *tasks_destroy(struct tasks *tasks)
 	if (!tasks)
 		return NULL;
 	drop_adopted(&tasks->processes, &tasks->unseen_processes);
-	drop_adopted(&tasks->threads, &tasks->unseen_threads);
 	for (size_t i = 0; i < tasks->processes.n; i++)
 		process_destroy(tasks->processes.items[i]);
 	for (size_t i = 0; i < tasks->unseen_processes.n; i++)
 		process_destroy(tasks->unseen_processes.items[i]);
-	for (size_t i = 0; i < tasks->threads.n; i++)
-		free(tasks->threads.items[i]);
-	for (size_t i = 0; i < tasks->unseen_threads.n; i++)
-		free(tasks->unseen_threads.items[i]);
+	for (size_t i = 0; i < tasks->by_place.n; i++)
+		free(tasks->by_place.items[i]);
+	free(tasks->by_place.items);
 	for (size_t i = 0; i < tasks->n_names; i++)
 		free(tasks->names[i].name);
 	free(tasks->processes.items);
@@ -345,6 +343,19 @@ struct task_thread *tasks_thread(const struct tasks *tasks, uint32_t number)
 		index = number - TASKS_UNSEEN;
 	}
 	return index < list->n ? list->items[index] : NULL;
+}
+
+uint32_t tasks_place(const struct tasks *tasks, uint32_t number)
+{
+	const struct task_thread *thread = tasks_thread(tasks, number);
+	int64_t first = tasks->next_thread - (int64_t)tasks->by_place.n;
+
+	return thread ? (uint32_t)(thread->row - first) : UINT32_MAX;
+}
+
+struct task_thread *tasks_thread_of(const struct tasks *tasks, uint32_t place)
+{
+	return place < tasks->by_place.n ? tasks->by_place.items[place] : NULL;
 }
 
 uint32_t tasks_n_defined(const struct tasks *tasks)

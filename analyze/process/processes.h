@@ -115,6 +115,13 @@ void tasks_saw_end(struct tasks *tasks, uint32_t pid, int64_t time_ns);
 struct task_process *tasks_process(const struct tasks *tasks, uint32_t number);
 
 /*
+ * The place of a thread, a number from 0 on that stays the same when its record comes. UINT32_MAX:
+ * not known. And the thread there; NULL: none.
+ */
+uint32_t tasks_place(const struct tasks *tasks, uint32_t number);
+struct task_thread *tasks_thread_of(const struct tasks *tasks, uint32_t place);
+
+/*
  * Take *at, a thread that ended long before all that is still asked, out of its image's threads:
  * an image may have had a hundred thousand.
  */

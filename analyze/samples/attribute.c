@@ -163,6 +163,32 @@ static int sample_attribute_watch(struct samples *samples, struct sample_source 
 	return r < 0 ? r : sample_end(samples);
 }
 
+/* No sample: there is no row of it. */
+static int sample_take_call(struct samples *samples, struct sample_source *source,
+			    const struct pmu_record *record, int64_t time_ns)
+{
+	const struct sample_sink *sink = &samples->context.sink;
+	struct trace_probed probed = { 0 };
+	const struct task_thread *thread;
+
+	if (record->sample.raw_bytes < TRACE_PROBED_BYTES) {
+		source->losses[SAMPLE_LOSS_BAD_RECORD]++;
+		return 0;
+	}
+	memcpy(&probed, record->sample.raw, TRACE_PROBED_BYTES);
+	thread = sample_thread(samples, source, record->origin.pid, record->origin.tid, time_ns);
+	if (!thread || (probed.what & TRACE_PROBED_WHAT) >= TRACE_PROBED_COUNT || !sink->call)
+		return 0;
+	return sink->call(sink->user, thread->number,
+			  &(struct sample_call){
+				  .what = probed.what & TRACE_PROBED_WHAT,
+				  .name_id = probed.name_id,
+				  .slot = probed.slot,
+				  .time_ns = time_ns,
+				  .taken_ns = probed.what >> 2,
+			  });
+}
+
 int sample_attribute(struct samples *samples, struct sample_source *source,
 		     const struct pmu_record *record, int64_t time_ns, uint32_t node_number)
 {
@@ -180,6 +206,8 @@ int sample_attribute(struct samples *samples, struct sample_source *source,
 	int r;
 
 	pmu_sample_stack_pointer(&record->sample, &place.stack_pointer);
+	if (source->kind == SAMPLE_CALLS)
+		return sample_take_call(samples, source, record, time_ns);
 	if (source->kind == SAMPLE_WATCH)
 		return sample_attribute_watch(samples, source, record, time_ns);
 	r = sample_begin(samples, source, &place, time_ns);

@@ -4,26 +4,27 @@
 #include "analyze/samples/callchain.h"
 #include "analyze/samples/samples-internal.h"
 
-static struct task_thread *find_thread(struct samples *samples, struct sample_source *source,
-				       const struct sample_location *place, int64_t time_ns)
+struct task_thread *sample_thread(struct samples *samples, struct sample_source *source,
+				  uint32_t pid, uint32_t tid, int64_t time_ns)
 {
 	struct tasks *tasks = samples->context.tasks;
 
-	if (place->pid == 0 || place->pid == UINT32_MAX)
+	if (pid == 0 || pid == UINT32_MAX)
 		source->losses[SAMPLE_LOSS_UNKNOWN_PROCESS]++;
-	else if (!tasks_process_at(tasks, place->pid, time_ns)) {
+	else if (!tasks_process_at(tasks, pid, time_ns)) {
 		/* No task records: it is known from here on only. */
 		source->losses[SAMPLE_LOSS_UNKNOWN_PROCESS]++;
-		tasks_saw_exec(tasks, place->pid, time_ns, "");
+		tasks_saw_exec(tasks, pid, time_ns, "");
 	}
-	return tasks_thread_at(tasks, place->pid, place->tid, time_ns);
+	return tasks_thread_at(tasks, pid, tid, time_ns);
 }
 
 /* Returns 1, 0 when the program wants no samples here, or a negative errno. */
 int sample_begin(struct samples *samples, struct sample_source *source,
 		 const struct sample_location *place, int64_t time_ns)
 {
-	const struct task_thread *thread = find_thread(samples, source, place, time_ns);
+	const struct task_thread *thread =
+		sample_thread(samples, source, place->pid, place->tid, time_ns);
 	const struct sample_sink *sink = &samples->context.sink;
 	struct pending_sample *item = samples->item;
 

@@ -77,7 +77,7 @@ static const struct {
 	{ TRACE_SAMPLE_FAULT, SAMPLE_FAULT }, { TRACE_SAMPLE_ACCESS, SAMPLE_ADDRESS },
 	{ TRACE_SAMPLE_IBS, SAMPLE_IBS },     { TRACE_SAMPLE_SPE, SAMPLE_SPE },
 	{ TRACE_SAMPLE_WATCH, SAMPLE_WATCH }, { TRACE_SAMPLE_TASKS, SAMPLE_TIME },
-	{ TRACE_SAMPLE_PAGES, SAMPLE_TIME },
+	{ TRACE_SAMPLE_PAGES, SAMPLE_TIME },  { TRACE_SAMPLE_CALLS, SAMPLE_CALLS },
 };
 
 int samples_source_detail(struct samples *samples, const struct trace_source_detail *record)

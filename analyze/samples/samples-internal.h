@@ -39,6 +39,7 @@ enum sample_kind {
 	SAMPLE_IBS, /* registers of AMD's IBS, raw */
 	SAMPLE_WATCH, /* an access to watched bytes: its instruction lies before the ip */
 	SAMPLE_SPE, /* packets of Arm's SPE, in AUX frames */
+	SAMPLE_CALLS, /* functions entered and left */
 };
 
 /* Reasons of losses, counted for each source. */
@@ -140,6 +141,10 @@ struct sample_location {
 int sample_begin(struct samples *samples, struct sample_source *source,
 		 const struct sample_location *place, int64_t time_ns);
 int sample_end(struct samples *samples);
+
+/* Who it was; NULL: not known, and counted. */
+struct task_thread *sample_thread(struct samples *samples, struct sample_source *source,
+				  uint32_t pid, uint32_t tid, int64_t time_ns);
 
 /* Write an item whose owners are all known. 0 or a negative errno. */
 int sample_finish_item(struct samples *samples, struct pending_sample *item);

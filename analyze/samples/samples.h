@@ -27,6 +27,7 @@
 #include "analyze/live/owners.h"
 #include "analyze/process/stacks.h"
 #include "schemas/trace-format.h"
+#include "schemas/trace-perf.h"
 #include "store/touch.h"
 
 /* From CLOCK_MONOTONIC_RAW and ticks to ns since the run's start. */
@@ -34,6 +35,14 @@ struct sample_clock {
 	void *user;
 	int64_t (*from_raw)(void *user, uint64_t raw_ns);
 	int64_t (*from_ticks)(void *user, uint64_t ticks);
+};
+
+struct sample_call {
+	enum trace_probed_what what;
+	uint64_t name_id; /* trace_text.id */
+	uint64_t slot; /* where its return address lies */
+	int64_t time_ns;
+	uint32_t taken_ns; /* by the probe, behind time_ns */
 };
 
 /* Told for the aggregates; each may be NULL. A negative result ends the import. */
@@ -47,6 +56,8 @@ struct sample_sink {
 	int64_t (*stack_of)(void *user, uint32_t site);
 	/* An image has this map now; thread: number, may be >= TASKS_UNSEEN; 0: not known. */
 	int (*map)(void *user, uint32_t process, const struct mapping *mapping);
+	/* A thread (its number) has entered or left a function, as the kernel saw it. */
+	int (*call)(void *user, uint32_t thread, const struct sample_call *call);
 	/* Something that was not recorded or cannot be used; once for each, at the end. */
 	int (*loss)(void *user, const char *source, const char *reason, uint64_t count);
 };

@@ -321,5 +321,6 @@ void tracker_lose_functions(struct tracker *tracker, pid_t pid, uint64_t n)
 {
 	if (n > 0)
 		lose(tracker, pid, n, "functions left as they were",
-		     "their code has changed, or cannot be written");
+		     "their code has changed, or cannot be written: --function-method uprobe needs "
+		     "no change");
 }

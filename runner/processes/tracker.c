@@ -312,7 +312,8 @@ static void store_slot_losses(struct tracker *tracker, const struct image *image
 			    "allocated is not seen" },
 		{ .count = atomic_load(&slot->n_functions_refused),
 		  .reason = "functions left as they were (their code differs or may not be "
-			    "changed, shadow stacks, threads)" },
+			    "changed, shadow stacks, threads): --function-method uprobe needs no "
+			    "change" },
 		{ .count = atomic_load(&slot->n_calls_unseen),
 		  .reason = "calls of functions from too many places" },
 		{ .count = atomic_load(&slot->n_not_followed),

@@ -4,12 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/text.h"
 #include "pmu/choice.h"
 #include "pmu/signal.h"
+#include "pmu/uprobes.h"
 #include "pmu/watch.h"
 #include "runner/processes/process-sampler.h"
 #include "runner/sampling/decode-live.h"
 #include "runner/sampling/sampling.h"
+#include "runner/trace-records-write.h"
 
 /* ---- Signals ---- */
 
@@ -208,6 +211,8 @@ static int open_one(struct samples *samples, struct pmu_chosen *chosen,
 		samples->tracker->has_task_records = true;
 		return err;
 	}
+	if (source->role == ACCESS_ROLE_CALLS)
+		return err; /* no samples */
 	if (samples->sources[0])
 		strncat(samples->sources, " + ",
 			sizeof(samples->sources) - strlen(samples->sources) - 1);
@@ -240,6 +245,8 @@ static struct access_options access_options_of(const struct run_options *options
 										 : STACK_BYTES,
 		.has_call_chain = options->sample_stacks == RUN_SAMPLE_STACKS_FP,
 		.is_private = options->private_samples,
+		.uprobes = options->functions ? options->functions->uprobes : NULL,
+		.n_uprobes = options->functions ? options->functions->n_uprobes : 0,
 	};
 }
 
@@ -280,6 +287,16 @@ int samples_check(const struct run_options *options, char *message, size_t n_byt
 		return snprintf(message, n_bytes, "--freq and --period exclude each other"),
 		       -EINVAL;
 	return 0;
+}
+
+int samples_check_uprobes(char *message, size_t n_bytes)
+{
+	struct pmu_refusal refusal;
+	int r = pmu_uprobes_check(&refusal);
+
+	if (r < 0)
+		snprintf(message, n_bytes, "%s: %s", refusal.why, refusal.fix);
+	return r;
 }
 
 /* One after the other those that auto tried in vain, equal reasons once. */
@@ -375,15 +392,33 @@ struct access_stream *samples_watch_stream(const struct samples *samples)
 	return NULL;
 }
 
-/* --watch goes beside any choice; it needs the records of maps, which come last. */
-static int open_watch(struct samples *samples, const struct pmu_choice *choice,
-		      const struct access_options *access)
+static int tell_probed(struct samples *samples, const struct run_functions *functions)
 {
+	int err = 0;
+
+	for (size_t i = 0; err == 0 && i < functions->n_probed; i++)
+		err = store_text(samples->writer, 0, text_name_id(functions->probed[i]),
+				 functions->probed[i], strlen(functions->probed[i]));
+	return err;
+}
+
+/*
+ * What goes beside any choice: --watch, and functions by uprobes. They need the records of maps and
+ * threads, which come last.
+ */
+static int open_beside(struct samples *samples, const struct run_options *options,
+		       const struct pmu_choice *choice, const struct access_options *access)
+{
+	bool watches = (options->watches && options->watches[0]) || options->watch_hot;
+	struct pmu_chosen uprobes = { .source = &pmu_source_uprobes };
 	struct pmu_chosen watch = { .source = &pmu_source_watch };
 	struct pmu_chosen tasks = { .source = pmu_source_find("tasks") };
-	int err = open_one(samples, &watch, access);
+	int err = watches ? open_one(samples, &watch, access) : 0;
 
-	if (err == 0 && choice->n == 0)
+	if (err == 0 && access->n_uprobes)
+		err = tell_probed(samples, options->functions)
+			      ?: open_one(samples, &uprobes, access);
+	if (err == 0 && choice->n == 0 && (watches || access->n_uprobes))
 		err = open_one(samples, &tasks, access);
 	return err;
 }
@@ -411,8 +446,7 @@ int samples_open(struct samples *samples, const struct run_options *options, pid
 	if (options->budget)
 		samples_rate_parse_budget(options->budget, &samples->rate.budget_ppm);
 	pmu_choice_resolve(&choice, &access);
-	if ((options->watches && options->watches[0]) || options->watch_hot)
-		err = open_watch(samples, &choice, &access);
+	err = open_beside(samples, options, &choice, &access);
 	if (err == 0)
 		err = open_all(samples, &choice, &access);
 	if (err == 0)

@@ -462,7 +462,10 @@ int samples_begin(struct samples *samples, bool are_tasks)
 void samples_pause(struct samples *samples, bool is_paused)
 {
 	for (size_t i = 0; i < samples->n_streams && !samples->is_muted; i++) {
-		if (samples->streams[i].source->role != ACCESS_ROLE_TASKS)
+		enum access_role role = samples->streams[i].source->role;
+
+		/* Windows do not steer functions. */
+		if (role != ACCESS_ROLE_TASKS && role != ACCESS_ROLE_CALLS)
 			pmu_stream_enable(samples->streams[i].stream, !is_paused);
 	}
 }
@@ -511,6 +514,9 @@ uint64_t samples_period_now(const struct samples *samples)
 void samples_mute(struct samples *samples)
 {
 	samples_pause(samples, true);
+	for (size_t i = 0; i < samples->n_streams; i++)
+		if (samples->streams[i].source->role == ACCESS_ROLE_CALLS)
+			pmu_stream_enable(samples->streams[i].stream, false);
 	samples->is_muted = true;
 }
 

@@ -79,6 +79,12 @@ struct samples {
 int samples_check(const struct run_options *options, char *message, size_t n_bytes);
 
 /*
+ * Can functions be recorded by uprobes? Returns 0, or a negative errno with one line in message
+ * that says why not and what to do. Makes one and removes it.
+ */
+int samples_check_uprobes(char *message, size_t n_bytes);
+
+/*
  * Open what options->source asks for on pid and its later children, to begin at its exec, and write
  * their SOURCE records. A refused source is no failure: it is told in the trace and in refusal.
  * With is_strict it is one, as is whatever an open source had to give up: -EPERM, told in refusal.

@@ -333,8 +333,11 @@ END_TEST
 
 static void call(int64_t begin_ns, int64_t end_ns)
 {
-	ck_assert_int_eq(regions_enter(regions, 1, 1, 0x7000, begin_ns), 0);
-	ck_assert_int_eq(regions_leave(regions, 1, 1, 0x7000, end_ns), 0);
+	const struct region_call begin = { .text = 1, .slot = 0x7000, .time_ns = begin_ns };
+	const struct region_call end = { .text = 1, .slot = 0x7000, .time_ns = end_ns };
+
+	ck_assert_int_eq(regions_enter(regions, 1, &begin), 0);
+	ck_assert_int_eq(regions_leave(regions, 1, &end), 0);
 }
 
 static int run_empty(enum own_cost cost, int64_t time_ns, double work_ns)

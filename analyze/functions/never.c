@@ -1,0 +1,180 @@
+#include "analyze/functions/never.h"
+
+#include <fnmatch.h>
+
+#include "common/text.h"
+
+struct never {
+	const char *pattern;
+	enum code_why why;
+	enum never_in in;
+};
+
+static const struct never nevers[] = {
+	{ "_start", CODE_WHY_START, NEVER_ANYWHERE },
+	{ "_init", CODE_WHY_START, NEVER_ANYWHERE },
+	{ "_fini", CODE_WHY_START, NEVER_ANYWHERE },
+	{ "__libc_start_*", CODE_WHY_START, NEVER_ANYWHERE },
+	{ "__libc_csu_*", CODE_WHY_START, NEVER_ANYWHERE },
+	{ "_dl_relocate_static_pie", CODE_WHY_START, NEVER_ANYWHERE },
+	{ "*register_tm_clones", CODE_WHY_START, NEVER_ANYWHERE },
+	{ "__do_global_[cd]tors_aux", CODE_WHY_START, NEVER_ANYWHERE },
+	{ "frame_dummy", CODE_WHY_START, NEVER_ANYWHERE },
+	{ "*setjmp*", CODE_WHY_TWICE, NEVER_ANYWHERE },
+	{ "vfork", CODE_WHY_TWICE, NEVER_ANYWHERE },
+	{ "__vfork", CODE_WHY_TWICE, NEVER_ANYWHERE },
+	{ "*etcontext", CODE_WHY_TWICE, NEVER_ANYWHERE },
+	{ "*swapcontext", CODE_WHY_TWICE, NEVER_ANYWHERE },
+	{ "*makecontext", CODE_WHY_TWICE, NEVER_ANYWHERE },
+	{ "memsight_*", CODE_WHY_NEEDED, NEVER_ANYWHERE },
+	{ "_Unwind_*", CODE_WHY_NEEDED, NEVER_ANYWHERE },
+	{ "__gxx_personality_*", CODE_WHY_NEEDED, NEVER_ANYWHERE },
+	{ "__gcc_personality_*", CODE_WHY_NEEDED, NEVER_ANYWHERE },
+	{ "*alloc*", CODE_WHY_NEEDED, NEVER_IN_SYSTEM },
+	{ "*free*", CODE_WHY_NEEDED, NEVER_IN_SYSTEM },
+	{ "*memalign", CODE_WHY_NEEDED, NEVER_IN_SYSTEM },
+	{ "*lock*", CODE_WHY_NEEDED, NEVER_IN_SYSTEM },
+	{ "*lll_*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "*pthread_mutex*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "mtx_*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "*pthread_once", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "*pthread_*specific", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "*pthread_exit", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "*unwind*", CODE_WHY_NEEDED, NEVER_IN_SYSTEM },
+	{ "*longjmp*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "*brk", CODE_WHY_NEEDED, NEVER_IN_SYSTEM },
+	{ "*mmap*", CODE_WHY_NEEDED, NEVER_IN_SYSTEM },
+	{ "*munmap", CODE_WHY_NEEDED, NEVER_IN_SYSTEM },
+	{ "*mremap", CODE_WHY_NEEDED, NEVER_IN_SYSTEM },
+	{ "*fork", CODE_WHY_NEEDED, NEVER_IN_SYSTEM },
+	{ "*clone*", CODE_WHY_NEEDED, NEVER_IN_SYSTEM },
+	{ "*sigreturn*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "*restore_rt", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "_dl_*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "__dl*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "dl*", CODE_WHY_NEEDED, NEVER_IN_SYSTEM },
+	{ "__tls_*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "__libc_*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "_IO_*lock*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "__*register_frame*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "*errno_location", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "*exit*", CODE_WHY_START, NEVER_IN_SYSTEM },
+	{ "malloc", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "calloc", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "realloc", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "reallocarray", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "free", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "cfree", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "memalign", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "posix_memalign", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "aligned_alloc", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "valloc", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "pvalloc", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "_int_malloc*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "_int_free*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "_int_realloc*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "_int_memalign*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "_mid_memalign*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "sysmalloc*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "systrim*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "heap_trim*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "malloc_consolidate*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "malloc_printerr", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "malloc_usable_size", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "mallinfo*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "mallopt", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "munmap_chunk*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "mremap_chunk*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "unlink_chunk*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "tcache_*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "arena_get*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "ptmalloc_init*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "alloc_perturb*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "alloc_new_heap*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "new_heap*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "__malloc_*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "__minimal_*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "__simple_malloc", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "nontrivial_free", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "alloc_slot*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "alloc_group*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "get_meta", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "default_malloc", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "__lock", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "__unlock", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "__lockfile", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "__unlockfile", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "__ofl_lock", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "__ofl_unlock", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "__wait", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "__timedwait*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "__cp_*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "a_crash", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "pthread_spin_*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "pthread_rwlock_*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "__pthread_rwlock_*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "mmap", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "mmap64", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "__mmap*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "munmap", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "__munmap", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "mremap", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "__mremap", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "brk", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "__brk", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "sbrk", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "__sbrk", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "fork", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "__fork", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "_Fork", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "__clone*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "clone", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "clone3", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "start_thread", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "__set_thread_area", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "uw_*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "execute_cfa_program", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "execute_stack_op", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "read_encoded_value*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "search_object", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "linear_search_fdes", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "dlopen*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "dlclose*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "dlsym*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "dlmopen*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "dlvsym*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "dlerror*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "dladdr*", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "dl_iterate_phdr", CODE_WHY_NEEDED, NEVER_IN_LIBC },
+	{ "exit", CODE_WHY_START, NEVER_IN_LIBC },
+	{ "_exit", CODE_WHY_START, NEVER_IN_LIBC },
+	{ "_Exit", CODE_WHY_START, NEVER_IN_LIBC },
+	{ "__run_exit_handlers", CODE_WHY_START, NEVER_IN_LIBC },
+};
+
+enum code_why function_why_never(const char *name, enum never_in in)
+{
+	for (size_t i = 0; i < sizeof(nevers) / sizeof(nevers[0]); i++)
+		if (nevers[i].in <= in && fnmatch(nevers[i].pattern, name, 0) == 0)
+			return nevers[i].why;
+	return CODE_WHY_NOT;
+}
+
+enum system_file function_system_file(const char *path)
+{
+	static const struct {
+		const char *pattern;
+		enum system_file kind;
+	} rows[] = {
+		{ "libc.so*", SYSTEM_LIBRARY },	      { "libc-*.so", SYSTEM_LIBRARY },
+		{ "libc.musl-*", SYSTEM_LIBRARY },    { "ld-*.so*", SYSTEM_LOADER },
+		{ "libpthread.so*", SYSTEM_LIBRARY }, { "libpthread-*", SYSTEM_LIBRARY },
+		{ "libdl.so*", SYSTEM_LIBRARY },      { "libdl-*", SYSTEM_LIBRARY },
+		{ "librt.so*", SYSTEM_LIBRARY },      { "librt-*", SYSTEM_LIBRARY },
+		{ "libgcc_s.so*", SYSTEM_LIBRARY },   { "libjvm.so*", SYSTEM_LIBRARY },
+	};
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (fnmatch(rows[i].pattern, text_base_name(path), 0) == 0)
+			return rows[i].kind;
+	return SYSTEM_NONE;
+}
