@@ -59,7 +59,8 @@ struct chunk_encoder *chunk_encoder_close(struct chunk_encoder *encoder); /* acc
 
 /*
  * Write a column. The bytes belong to the encoder, until its next call. Returns
- * 0, -ENOMEM, or -ERANGE: the plan does not fit these values (PLAIN always does).
+ * 0, -ENOMEM, -EINVAL: not so many rows, or -ERANGE: the plan does not fit these values (PLAIN
+ * always does).
  */
 int chunk_column_encode(struct chunk_encoder *encoder, const struct chunk_values *values,
 			struct chunk_plan plan, const void **ret_bytes, size_t *ret_n_bytes);

@@ -277,6 +277,9 @@ int chunk_column_encode(struct chunk_encoder *encoder, const struct chunk_values
 		.head = { .coding = (uint8_t)plan.coding, .n_rows = values->n },
 	};
 	size_t n_out = sizeof(narrowed.head);
+
+	if (values->n == 0 || values->n > CHUNK_FRAME_ROWS)
+		return -EINVAL;
 	struct chunk_survey survey = chunk_survey(values);
 	int r = plan.coding == CHUNK_DICTIONARY ? number(encoder, values, &survey, &narrowed)
 						: narrow(encoder, values, &survey, &narrowed);

@@ -458,13 +458,13 @@ static int append(struct sums *sums, const void *bytes, size_t n)
 	return r;
 }
 
-/* Columns lie CHUNK_ROWS apart. */
+/* Columns lie CHUNK_FRAME_ROWS apart. */
 static int write_columns(struct sums *sums, unsigned n_columns, uint32_t n_rows)
 {
 	int r = append(sums, &n_rows, sizeof(n_rows));
 
 	for (unsigned i = 0; i < n_columns && n_rows > 0 && r == 0; i++) {
-		const struct chunk_values values = { .values = sums->values + i * CHUNK_ROWS,
+		const struct chunk_values values = { .values = sums->values + i * CHUNK_FRAME_ROWS,
 						     .n = n_rows };
 		const void *bytes;
 		size_t n;
@@ -491,8 +491,8 @@ static int write_table(struct sums *sums, const struct table *table)
 		if (!table->get(sums->tally, i, row))
 			continue;
 		for (unsigned k = 0; k < table->n_columns; k++)
-			sums->values[k * CHUNK_ROWS + n_rows] = row[k];
-		if (++n_rows < CHUNK_ROWS)
+			sums->values[k * CHUNK_FRAME_ROWS + n_rows] = row[k];
+		if (++n_rows < CHUNK_FRAME_ROWS)
 			continue;
 		r = write_columns(sums, table->n_columns, n_rows);
 		n_rows = 0;
@@ -503,7 +503,7 @@ static int write_table(struct sums *sums, const struct table *table)
 static int make_room(struct sums *sums)
 {
 	if (!sums->values)
-		sums->values = malloc(MAX_COLUMNS * CHUNK_ROWS * sizeof(*sums->values));
+		sums->values = malloc(MAX_COLUMNS * CHUNK_FRAME_ROWS * sizeof(*sums->values));
 	return sums->values ? 0 : -ENOMEM;
 }
 
@@ -565,7 +565,7 @@ static int add_rows(struct sums *sums, const struct table *table, uint32_t n_row
 
 	for (uint32_t i = 0; i < n_rows && r == 0; i++) {
 		for (unsigned k = 0; k < table->n_columns; k++)
-			row[k] = sums->values[k * CHUNK_ROWS + i];
+			row[k] = sums->values[k * CHUNK_FRAME_ROWS + i];
 		r = table->add(sums, row);
 	}
 	return r;
@@ -573,15 +573,15 @@ static int add_rows(struct sums *sums, const struct table *table, uint32_t n_row
 
 static int add_table(struct sums *sums, const struct table *table, struct bytes *bytes)
 {
-	uint32_t n_rows = CHUNK_ROWS;
+	uint32_t n_rows = CHUNK_FRAME_ROWS;
 	int r = 0;
 
-	while (n_rows == CHUNK_ROWS && r == 0) {
+	while (n_rows == CHUNK_FRAME_ROWS && r == 0) {
 		r = read_number(bytes, &n_rows);
-		if (r == 0 && n_rows > CHUNK_ROWS)
+		if (r == 0 && n_rows > CHUNK_FRAME_ROWS)
 			r = -EBADMSG;
 		for (unsigned i = 0; i < table->n_columns && n_rows > 0 && r == 0; i++)
-			r = read_column(sums, bytes, sums->values + i * CHUNK_ROWS, n_rows);
+			r = read_column(sums, bytes, sums->values + i * CHUNK_FRAME_ROWS, n_rows);
 		if (r == 0)
 			r = add_rows(sums, table, n_rows);
 	}

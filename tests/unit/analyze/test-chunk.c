@@ -156,6 +156,19 @@ START_TEST(what_is_alike_takes_little)
 }
 END_TEST
 
+START_TEST(more_rows_than_those_of_a_frame_are_refused)
+{
+	const struct chunk_values column = { .values = values, .n = CHUNK_FRAME_ROWS + 1 };
+	const void *bytes;
+	size_t n_bytes;
+
+	ck_assert_int_eq(chunk_column_encode(encoder, &column,
+					     (struct chunk_plan){ CHUNK_PLAIN, 0 }, &bytes,
+					     &n_bytes),
+			 -EINVAL);
+}
+END_TEST
+
 /* ---- Bytes from anybody ---- */
 
 /*
@@ -380,6 +393,7 @@ int main(void)
 	tcase_add_loop_test(columns, a_column_reads_as_it_was_written, 0,
 			    (int)(N_MAKERS * N_LENGTHS * 2));
 	tcase_add_test(columns, what_is_alike_takes_little);
+	tcase_add_test(columns, more_rows_than_those_of_a_frame_are_refused);
 	tcase_add_loop_test(columns, damaged_bytes_are_told_or_read_as_something_else, 0, 60);
 	tcase_add_loop_test(columns, of_a_column_any_rows_can_be_read, 0, 3);
 	tcase_add_loop_test(columns, frames_have_each_block_once_and_say_what_they_hold, 0, 8);
