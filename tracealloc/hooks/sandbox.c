@@ -6,10 +6,10 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 
 #include "tracealloc/hooks/hook.h"
+#include "tracealloc/hooks/map.h"
 #include "tracealloc/hooks/real.h"
 #include "tracealloc/leave.h"
 #include "tracealloc/limit.h"
@@ -40,21 +40,6 @@ static __attribute__((noinline)) long limit(long number, long a, long b, long c,
 	return ta_limit_call(number, (const long[]){ a, b, c, d });
 }
 
-static bool is_of_maps(long number)
-{
-	return number == SYS_mmap || number == SYS_munmap || number == SYS_mremap;
-}
-
-/* Jumps where there is a call stack to record: it starts at who called syscall(). */
-static long change_maps(long number, long a, long b, long c, long d, long e, long f)
-{
-	if (number == SYS_mmap)
-		return (long)mmap((void *)a, (size_t)b, (int)c, (int)d, (int)e, f);
-	if (number == SYS_mremap)
-		return (long)mremap((void *)a, (size_t)b, (size_t)c, (int)d, (void *)e);
-	return munmap((void *)a, (size_t)b);
-}
-
 long ta_syscall_hook(long number, long a, long b, long c, long d, long e, long f)
 {
 	if (ta_unlikely(!ta_real.syscall)) {
@@ -68,7 +53,7 @@ long ta_syscall_hook(long number, long a, long b, long c, long d, long e, long f
 		ta_leave_memory();
 	if (ta_unlikely(ta_limit_is_asked(number)))
 		return limit(number, a, b, c, d);
-	if (ta_unlikely(is_of_maps(number)))
-		return change_maps(number, a, b, c, d, e, f);
+	if (ta_unlikely(ta_map_is_asked(number)))
+		return ta_map_call(number, a, b, c, d, e, f);
 	return ((syscall_fn)ta_real.syscall)(number, a, b, c, d, e, f);
 }
