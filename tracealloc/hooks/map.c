@@ -3,13 +3,14 @@
  * comes by syscall() goes on by syscall(): behind mmap may stand a library's own, as tcmalloc's,
  * which calls syscall().
  */
+#include "tracealloc/hooks/map.h"
+
 #include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
 #include "tracealloc/hooks/hook-call.h"
-#include "tracealloc/hooks/map.h"
 #include "tracealloc/hooks/real.h"
 
 #ifndef MREMAP_DONTUNMAP

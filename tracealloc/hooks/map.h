@@ -3,7 +3,7 @@
 #include <stdbool.h>
 #include <sys/syscall.h>
 
-#include "tracealloc/state.h"
+#include "tracealloc/thread.h"
 
 /*
  * Whether such a call is the program's own: of a map, and not within a hook, where an allocator
