@@ -12,18 +12,13 @@
 #include "store/database.h"
 #include "trace/cut.h"
 
-static char *import_text(const char *bytes, size_t n_bytes)
-{
-	return strndup(bytes, n_bytes);
-}
-
 /* String number i of a record, allocated. */
 static char *text_of(const struct trace_record *record, unsigned i)
 {
 	size_t n_bytes;
 	const char *bytes = trace_record_string(record, i, &n_bytes);
 
-	return import_text(bytes, n_bytes);
+	return strndup(bytes, n_bytes);
 }
 
 static int on_process(struct import *import, const struct trace_record *record)

@@ -253,11 +253,6 @@ static void tell_losses(char *losses)
 			cmd_warn("plot: %s", line);
 }
 
-static int write_bytes(FILE *file, const char *bytes, size_t n)
-{
-	return fwrite(bytes, 1, n, file) == n && fflush(file) == 0 ? 0 : -errno;
-}
-
 /* That of the figure that it replaces. */
 static mode_t mode_of(const char *path)
 {
@@ -282,7 +277,7 @@ static int write_file(const struct job *job, const char *bytes, size_t n)
 	};
 
 	if (is_stdout(path)) {
-		int r = write_bytes(stdout, bytes, n);
+		int r = fwrite(bytes, 1, n, stdout) == n && fflush(stdout) == 0 ? 0 : -errno;
 		return r < 0 ? cmd_fail("cannot write to standard output: %s", strerror(-r))
 			     : CMD_DONE;
 	}

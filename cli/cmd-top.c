@@ -99,16 +99,6 @@ static int print_tables(struct top *top, struct top_session *session,
 
 /* ---- Either way ---- */
 
-/* They wait until they are asked for: the program and a trace that nobody wants must not stay. */
-static void hold_signals(sigset_t *ret_quitting)
-{
-	sigemptyset(ret_quitting);
-	sigaddset(ret_quitting, SIGINT);
-	sigaddset(ret_quitting, SIGTERM);
-	sigaddset(ret_quitting, SIGHUP);
-	sigprocmask(SIG_BLOCK, ret_quitting, NULL);
-}
-
 static int show(struct top_session *session, const struct option_set *options,
 		const struct top_wish *wish, bool has_screen)
 {
@@ -144,7 +134,12 @@ int cmd_top(const struct option_set *options)
 	if (status != CMD_DONE)
 		return status;
 	setlocale(LC_CTYPE, "");
-	hold_signals(&wish.quitting);
+	/* They wait until they are asked for: the program and a trace that nobody wants must not stay. */
+	sigemptyset(&wish.quitting);
+	sigaddset(&wish.quitting, SIGINT);
+	sigaddset(&wish.quitting, SIGTERM);
+	sigaddset(&wish.quitting, SIGHUP);
+	sigprocmask(SIG_BLOCK, &wish.quitting, NULL);
 	status = session_begin(&session, options, has_screen);
 	if (status == CMD_DONE)
 		status = show(&session, options, &wish, has_screen);

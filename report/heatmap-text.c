@@ -267,14 +267,6 @@ static void draw_cells(const struct drawing *drawing, unsigned line)
 	fputc('\n', drawing->out);
 }
 
-static void draw_label(FILE *out, const struct heat_tick *tick)
-{
-	if (!tick)
-		fprintf(out, "%*s│", LABEL_COLUMNS - 1, "");
-	else
-		fprintf(out, "%-13.13s %14s┤", tick->name, tick->text);
-}
-
 /* The lowest addresses are at the bottom, where a diagram has them. */
 static int draw_lines(const struct drawing *drawing, unsigned n_lines)
 {
@@ -292,7 +284,10 @@ static int draw_lines(const struct drawing *drawing, unsigned n_lines)
 				found = &ticks[tick - 1];
 			tick--;
 		}
-		draw_label(drawing->out, found);
+		if (!found)
+			fprintf(drawing->out, "%*s│", LABEL_COLUMNS - 1, "");
+		else
+			fprintf(drawing->out, "%-13.13s %14s┤", found->name, found->text);
 		draw_cells(drawing, line);
 	}
 	return n_ticks < 0 ? n_ticks : 0;
@@ -326,14 +321,6 @@ static void write_range(FILE *out, unsigned level, uint32_t most, unsigned n)
 		fputs(format_count(high).text, out);
 }
 
-static void write_sign(const struct drawing *drawing, unsigned level)
-{
-	if (drawing->is_coloured)
-		fprintf(drawing->out, "  \033[38;5;%um█\033[0m", palette_terminal(level));
-	else
-		fprintf(drawing->out, "  %s", shades[level]);
-}
-
 static void write_page_legend(const struct drawing *drawing)
 {
 	fputs("pages (--source pages, exact):", drawing->out);
@@ -364,7 +351,10 @@ static void write_legend(const struct drawing *drawing)
 		fputs("of a cell's bytes x time in blocks:", out);
 	for (unsigned level = 0;
 	     level < n && (most ? level < most : !heat_has_pages(drawing->heat)); level++) {
-		write_sign(drawing, level);
+		if (drawing->is_coloured)
+			fprintf(drawing->out, "  \033[38;5;%um█\033[0m", palette_terminal(level));
+		else
+			fprintf(drawing->out, "  %s", shades[level]);
 		if (most)
 			write_range(out, level, most, n);
 		else

@@ -759,15 +759,6 @@ static void write_owners(FILE *out, sqlite3 *db, int64_t run, enum trace_role ro
 		fputs("   (% of CPU time)\n", out);
 }
 
-static void write_next(FILE *out, const struct report_request *request)
-{
-	if (request->name)
-		fprintf(out,
-			"next: memsight report %s --sites | --flat | --peak | --leaks | --timeline"
-			"     memsight query %s \"...\"\n",
-			request->name, request->name);
-}
-
 /* What is known of a part: what its blocks and samples add up to. */
 static int write_part(FILE *out, sqlite3 *db, const struct report_request *request)
 {
@@ -807,7 +798,11 @@ static int write_summary(FILE *out, sqlite3 *db, const struct report_request *re
 	report_lines_write(out, db, dropped_sql, request->run_id, "dropped      ");
 	write_notes(out, db, request->run_id);
 	int r = report_objects_write(out, db, request) ?: report_hints_write(out, db, request);
-	write_next(out, request);
+	if (request->name)
+		fprintf(out,
+			"next: memsight report %s --sites | --flat | --peak | --leaks | --timeline"
+			"     memsight query %s \"...\"\n",
+			request->name, request->name);
 	return ferror(out) ? -EIO : r < 0 ? r : r_findings;
 }
 

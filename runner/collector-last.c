@@ -347,12 +347,6 @@ static void shrink(struct collector *collector)
 	begin_cut(collector);
 }
 
-/* The part that is kept would soon not fit beside the trace. */
-static bool is_disk_small(const struct collector *collector)
-{
-	return collector->room_bytes / 2 < kept_bytes(collector);
-}
-
 /* ---- */
 
 void collector_tick_last(struct collector *collector)
@@ -370,7 +364,8 @@ void collector_tick_last(struct collector *collector)
 		finish_cut(collector);
 	if (last->is_running || collector->now_ns < last->retry_ns)
 		return;
-	if (last->is_full || is_disk_small(collector))
+	/* The part that is kept would soon not fit beside the trace. */
+	if (last->is_full || collector->room_bytes / 2 < kept_bytes(collector))
 		shrink(collector);
 	else if (is_due(collector) && (r = begin_cut(collector)) < 0 && r != -ENODATA)
 		put_off(collector, r);

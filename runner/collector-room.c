@@ -40,13 +40,6 @@ uint64_t collector_segment_bytes(const struct collector *collector)
 	return part > SMALLEST_SEGMENT ? part : SMALLEST_SEGMENT;
 }
 
-static uint64_t smallest_segment(const struct collector *collector)
-{
-	uint64_t part = collector->most_bytes / 8;
-
-	return collector->most_bytes && part < SMALLEST_SEGMENT ? part : SMALLEST_SEGMENT;
-}
-
 /* As much as programs have for what is not read yet: who allows that much has it. */
 static uint64_t hold_bytes(const struct collector *collector)
 {
@@ -359,7 +352,9 @@ int collector_commit(struct collector *collector)
 int collector_check_room(struct collector *collector)
 {
 	uint64_t pending = trace_writer_pending_bytes(collector->writer);
-	uint64_t smallest = smallest_segment(collector);
+	uint64_t part = collector->most_bytes / 8;
+	uint64_t smallest =
+		collector->most_bytes && part < SMALLEST_SEGMENT ? part : SMALLEST_SEGMENT;
 	int err = 0;
 
 	if (collector->retry_wait_ns)

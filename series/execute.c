@@ -66,12 +66,6 @@ static void kill_below(pid_t pid, int depth)
 	}
 }
 
-/* Kill the children of a process with SIGKILL, and theirs. */
-static void kill_children(pid_t pid)
-{
-	kill_below(pid, 0);
-}
-
 #define NS_PER_MS INT64_C(1000000)
 #define GRACE_MS  5000 /* between TERM and KILL */
 
@@ -271,7 +265,8 @@ static void end_process(pid_t pid, int end_fd)
 	kill(pid, SIGTERM);
 	if (wait_for(end_fd, -1, GRACE_MS * NS_PER_MS) == 1)
 		return;
-	kill_children(pid);
+	/* Kill the children of a process with SIGKILL, and theirs. */
+	kill_below(pid, 0);
 	if (wait_for(end_fd, -1, GRACE_MS * NS_PER_MS) == 1)
 		return;
 	kill(-pid, SIGKILL);

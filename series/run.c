@@ -66,18 +66,6 @@ static char *facts_text(void)
 	return text;
 }
 
-/* Note how it is now. Without memory nothing is noted, and nothing will differ. */
-static void series_host_take(struct series_host *host)
-{
-	host->text = facts_text();
-}
-
-static void series_host_finish(struct series_host *host)
-{
-	free(host->text);
-	host->text = NULL;
-}
-
 /* The line of text that begins as `line` does, up to its '='. */
 static const char *same_key(const char *text, const char *line)
 {
@@ -346,9 +334,11 @@ int series_run(const struct series_request *request, struct series_totals *ret_t
 	running.stop_fd = stop_fd;
 	running.begin_ns = (int64_t)clock_ns(CLOCK_MONOTONIC);
 	count_earlier(&running);
-	series_host_take(&running.host);
+	/* Note how it is now. Without memory nothing is noted, and nothing will differ. */
+	running.host.text = facts_text();
 	err = do_all(&running);
-	series_host_finish(&running.host);
+	free(running.host.text);
+	running.host.text = NULL;
 	if (err == -ECANCELED) {
 		ret_totals->was_stopped = rest(&running, 0); /* else by fail_fast */
 		return 0;

@@ -165,12 +165,6 @@ static unsigned find_decoder(unsigned type)
 	return kind;
 }
 
-static int reserve_body(struct trace_reader *reader, size_t n_bytes)
-{
-	return grow_array_by(&reader->body, 0, n_bytes + TRACE_VARINT_SLACK, &reader->body_capacity,
-			     1);
-}
-
 static int check_body(const struct trace_frame *head, const uint8_t *stored)
 {
 	return trace_checksum(stored, head->body_bytes) == head->checksum ? 0 : -EBADMSG;
@@ -180,7 +174,8 @@ static int check_body(const struct trace_frame *head, const uint8_t *stored)
 static int unpack(struct trace_reader *reader, const struct trace_frame *head,
 		  const uint8_t *stored)
 {
-	int r = reserve_body(reader, head->raw_bytes);
+	int r = grow_array_by(&reader->body, 0, head->raw_bytes + TRACE_VARINT_SLACK,
+			      &reader->body_capacity, 1);
 	if (r < 0)
 		return r;
 

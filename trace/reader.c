@@ -124,25 +124,6 @@ const struct trace_damage *trace_reader_damage(const struct trace_reader *reader
 
 /* ---- Going through the file ---- */
 
-static void count_damaged(struct trace_reader *reader, const struct trace_frame *head)
-{
-	reader->damage.n_damaged_frames++;
-	if (head->type != TRACE_FRAME_COMMIT && head->type != TRACE_FRAME_INDEX)
-		reader->damage.n_lost_items += head->n_items;
-}
-
-/* Count what is given: all of it is uncommitted until the next COMMIT comes by. */
-static void count_given(struct trace_reader *reader, const struct trace_item *item,
-			const struct trace_frame *head)
-{
-	if (item->type == TRACE_FRAME_COMMIT) {
-		reader->damage.committed_ticks = item->commit->ticks;
-		reader->damage.n_uncommitted_items = 0;
-	} else {
-		reader->damage.n_uncommitted_items += head->n_items;
-	}
-}
-
 /* Does the footer follow at offset, and the end of the file behind it? */
 static int find_footer(struct trace_reader *reader, uint64_t offset, uint64_t index_offset)
 {
@@ -266,7 +247,9 @@ static int step_over_damaged(struct trace_reader *reader, const struct trace_fra
 
 	if (r < 0)
 		return r;
-	count_damaged(reader, head);
+	reader->damage.n_damaged_frames++;
+	if (head->type != TRACE_FRAME_COMMIT && head->type != TRACE_FRAME_INDEX)
+		reader->damage.n_lost_items += head->n_items;
 	if (r == 1 || head->body_bytes > reader->search_budget_bytes) {
 		reader->offset = behind;
 	} else {
@@ -327,7 +310,13 @@ int trace_reader_next(struct trace_reader *reader, struct trace_item *ret_item)
 		if (r < 0)
 			return r;
 		if (r == 1) {
-			count_given(reader, &item, &head);
+			/* Count what is given: all of it is uncommitted until the next COMMIT comes by. */
+			if (item.type == TRACE_FRAME_COMMIT) {
+				reader->damage.committed_ticks = item.commit->ticks;
+				reader->damage.n_uncommitted_items = 0;
+			} else {
+				reader->damage.n_uncommitted_items += head.n_items;
+			}
 			*ret_item = item;
 			return 1;
 		}

@@ -108,14 +108,6 @@ static bool is_trusted(int fd)
 	       (peer.uid == 0 || peer.uid == (uid_t)ta_syscall(SYS_getuid, 0, 0, 0, 0, 0, 0));
 }
 
-/* Who listens, as our pid namespace knows it; 0: it does not. */
-static uint32_t collector_pid(int fd)
-{
-	struct ucred peer = { 0 };
-
-	return read_peer(fd, &peer) && peer.pid > 0 ? (uint32_t)peer.pid : 0;
-}
-
 /*
  * Wait for the welcome. A collector that is stopped costs one slice; one that is alive but slow, on
  * a machine with more work than CPUs, gets more time than one of which we can tell nothing. One
@@ -124,7 +116,9 @@ static uint32_t collector_pid(int fd)
 static int wait_welcome(int fd, uint64_t patience_ms)
 {
 	uint64_t begin_ms = now_ms(), passed_ms = 0;
-	uint32_t pid = collector_pid(fd);
+	/* Who listens, as our pid namespace knows it; 0: it does not. */
+	struct ucred peer = { 0 };
+	uint32_t pid = read_peer(fd, &peer) && peer.pid > 0 ? (uint32_t)peer.pid : 0;
 
 	while (passed_ms < patience_ms) {
 		if (wait_readable(fd, RECORDING_SLICE_MS))

@@ -124,12 +124,6 @@ static bool is_library(const char *entry, size_t length, const char *name)
 	       (length == name_length || entry[length - name_length - 1] == '/');
 }
 
-static bool is_ours(const char *entry, size_t length)
-{
-	return is_library(entry, length, RECORDING_LIBRARY) ||
-	       is_library(entry, length, RECORDING_HEAP_LIBRARY);
-}
-
 static bool list_has(const char *list, const char *name)
 {
 	const char *entry;
@@ -218,7 +212,8 @@ static char *write_list(char *to, const char *list, enum ta_follow follow)
 		to = append(to, RECORDING_HEAP_LIBRARY, sizeof(RECORDING_HEAP_LIBRARY) - 1);
 	}
 	while (list && (length = next_entry(&list, &entry))) {
-		if (is_ours(entry, length))
+		if (is_library(entry, length, RECORDING_LIBRARY) ||
+		    is_library(entry, length, RECORDING_HEAP_LIBRARY))
 			continue;
 		if (!is_first)
 			*to++ = ':';

@@ -46,21 +46,16 @@ static void tell(struct ta_thread *thread)
 		raise_used(i + 1);
 }
 
-/* A thread that has no event yet begins here: what its child shares would not be known else. */
-static struct ta_thread *own_thread(void)
+/* The thread's own record of it goes into the child as a copy, like all of its memory. */
+static void begin(void)
 {
+	/* A thread that has no event yet begins here: what its child shares would not be known else. */
 	struct ta_hook hook;
 
 	if (!ta_tls.thread && !ta_tls.guard &&
 	    ta_hook_enter_kept(&hook, TA_FRAME(), TA_EVENTS_ALWAYS))
 		ta_hook_leave(&hook);
-	return ta_tls.thread;
-}
-
-/* The thread's own record of it goes into the child as a copy, like all of its memory. */
-static void begin(void)
-{
-	struct ta_thread *thread = own_thread();
+	struct ta_thread *thread = ta_tls.thread;
 
 	if (!thread || !ta_image.process)
 		return;

@@ -178,14 +178,6 @@ static struct place *find_place(void **slot)
 	return NULL;
 }
 
-static void free_places(void)
-{
-	if (n_room)
-		ta_syscall(SYS_munmap, (long)places, (long)(n_room * sizeof(*places)), 0, 0, 0, 0);
-	places = NULL;
-	n_places = n_room = last_found = 0;
-}
-
 /* ---- Entries ---- */
 
 /* What has to see all blocks: the other functions of the heap come to one of these. */
@@ -477,7 +469,10 @@ uint32_t ta_late_unbind(void)
 {
 	n_put_back = 0;
 	dl_iterate_phdr(unbind_file, NULL);
-	free_places();
+	if (n_room)
+		ta_syscall(SYS_munmap, (long)places, (long)(n_room * sizeof(*places)), 0, 0, 0, 0);
+	places = NULL;
+	n_places = n_room = last_found = 0;
 	leave_entries();
 	return n_put_back;
 }

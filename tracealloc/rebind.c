@@ -352,11 +352,6 @@ static void rebind_one(struct library *library, const ElfW(Rela) * entry)
 					    find_pair(others, COUNT(others), pair->name));
 }
 
-static bool was_loaded_before(const struct link_map *map)
-{
-	return ta_module_is_initial(map->l_addr);
-}
-
 static _Atomic bool are_unbound; /* some are looked at again, since calls may be bound then */
 
 /* was_looked_for: it did not come by itself, so that its constructors have run. */
@@ -368,7 +363,7 @@ static void rebind(const void *code, bool was_looked_for, bool is_over)
 
 	if (!dladdr1 || !ta_real.dlsym ||
 	    !dladdr1(code, &info, (void **)&library.map, RTLD_DL_LINKMAP) || !library.map ||
-	    was_loaded_before(library.map) || !read_dynamic(&library))
+	    ta_module_is_initial(library.map->l_addr) || !read_dynamic(&library))
 		return;
 	read_segments(&library, info.dli_fbase);
 	library.is_late |= was_looked_for && library.has_start;

@@ -212,16 +212,6 @@ static void finish(struct ta_thread *thread)
 	ta_stack_release(thread);
 }
 
-static void end_chain(struct ta_thread *thread)
-{
-	finish(thread);
-	ta_tls.thread = NULL;
-	ta_tls.seen = ta_tls.known = (uint32_t)TA_SEEN_NONE;
-	ta_tls.ended = true;
-	atomic_store(&thread->pointer, 0);
-	push_free(thread);
-}
-
 static bool is_gone(const struct ta_thread *thread)
 {
 	return ta_syscall(SYS_tgkill, ta_image.pid, thread->tid, 0, 0, 0, 0) == -ESRCH;
@@ -278,7 +268,12 @@ void ta_thread_exit(void *pointer)
 	if (++ta_tls.rounds < EXIT_ROUNDS && set_key(thread))
 		return;
 	ta_hook_guard(TA_FRAME());
-	end_chain(thread);
+	finish(thread);
+	ta_tls.thread = NULL;
+	ta_tls.seen = ta_tls.known = (uint32_t)TA_SEEN_NONE;
+	ta_tls.ended = true;
+	atomic_store(&thread->pointer, 0);
+	push_free(thread);
 	ta_compiler_barrier();
 	ta_tls.guard = 0;
 }

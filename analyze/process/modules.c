@@ -245,27 +245,6 @@ static int write_image(const struct task_process *process, sqlite3_stmt *stateme
 	return r;
 }
 
-/* Write the table module. Returns 0 or a negative errno. */
-static int modules_write_all(struct tasks *tasks, sqlite3 *db, int64_t run_id)
-{
-	auto_statement sqlite3_stmt *statement = NULL;
-	int r = statement_prepare(db,
-				  "INSERT INTO module(run_id, process_id, path, build_id, bias,"
-				  " start, end, load_ns, unload_ns, debug_info)"
-				  " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-				  &statement);
-
-	for (uint32_t i = 1; r == 0 && i <= tasks_n_processes(tasks); i++)
-		r = write_image(tasks_process(tasks, i), statement, run_id);
-	for (uint32_t i = TASKS_UNSEEN; r == 0 && tasks_process(tasks, i); i++) {
-		const struct task_process *process = tasks_process(tasks, i);
-
-		if (process->number == i && process->is_used)
-			r = write_image(process, statement, run_id);
-	}
-	return r;
-}
-
 /* ---- Announcements ---- */
 
 /*
@@ -523,7 +502,23 @@ uint64_t modules_static_tls_bytes(struct modules *modules, uint32_t process)
 
 int modules_write(struct modules *modules, sqlite3 *db, int64_t run_id)
 {
-	return modules_write_all(modules->tasks, db, run_id);
+	/* Write the table module. Returns 0 or a negative errno. */
+	auto_statement sqlite3_stmt *statement = NULL;
+	int r = statement_prepare(db,
+				  "INSERT INTO module(run_id, process_id, path, build_id, bias,"
+				  " start, end, load_ns, unload_ns, debug_info)"
+				  " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+				  &statement);
+
+	for (uint32_t i = 1; r == 0 && i <= tasks_n_processes(modules->tasks); i++)
+		r = write_image(tasks_process(modules->tasks, i), statement, run_id);
+	for (uint32_t i = TASKS_UNSEEN; r == 0 && tasks_process(modules->tasks, i); i++) {
+		const struct task_process *process = tasks_process(modules->tasks, i);
+
+		if (process->number == i && process->is_used)
+			r = write_image(process, statement, run_id);
+	}
+	return r;
 }
 
 /* ---- Executable maps of perf and /proc: modules that nobody announced ---- */

@@ -195,15 +195,6 @@ static void print_variables(enum command_id command)
 	     "variable, a variable beats\n.BR MEMSIGHT_OPTIONS ,\nand that beats the files.");
 }
 
-static void print_files(const char *section)
-{
-	printf(".SH FILES\n.TP\n.B ./memsight.ini\n.TQ\n.B ~/.config/memsight.ini\n"
-	       "Options by their long names, as NAME = VALUE, those of this command below [%s]. "
-	       "The first file beats the second (of\n.B $XDG_CONFIG_HOME\nif that is set), and may "
-	       "name no files to be written. docs/settings.md has the rules.\n",
-	       section);
-}
-
 static void print_see_also(enum command_id command)
 {
 	const char *separator = "";
@@ -235,7 +226,11 @@ static void print_command_page(enum command_id id)
 	print_paragraphs(command->manual);
 	print_options(id);
 	print_variables(id);
-	print_files(command->name);
+	printf(".SH FILES\n.TP\n.B ./memsight.ini\n.TQ\n.B ~/.config/memsight.ini\n"
+	       "Options by their long names, as NAME = VALUE, those of this command below [%s]. "
+	       "The first file beats the second (of\n.B $XDG_CONFIG_HOME\nif that is set), and may "
+	       "name no files to be written. docs/settings.md has the rules.\n",
+	       command->name);
 	puts(".SH EXIT STATUS");
 	print_string(command->exit_status);
 	print_see_also(id);

@@ -458,12 +458,6 @@ static void take_operands(struct words *words, int n)
 		options->operands[options->n_operands++] = words->words[words->next++];
 }
 
-/* Options of the traced program and of other commands are none of ours. */
-static bool options_end_at_operand(enum command_id command)
-{
-	return command == COMMAND_RECORD || command == COMMAND_GLOBAL;
-}
-
 static int parse_list(struct words *words)
 {
 	int r = 0;
@@ -475,7 +469,9 @@ static int parse_list(struct words *words)
 			words->next++;
 			take_operands(words, words->n - words->next);
 		} else if (!is_option(word)) {
-			bool end = options_end_at_operand(words->options->command);
+			/* Options of the traced program and of other commands are none of ours. */
+			bool end = words->options->command == COMMAND_RECORD ||
+				   words->options->command == COMMAND_GLOBAL;
 			take_operands(words, end ? words->n - words->next : 1);
 		} else {
 			words->next++;

@@ -219,15 +219,6 @@ static void set_guard(struct top_session *session)
 	}
 }
 
-static void dismiss_guard(struct top_session *session)
-{
-	if (session->guard_fd >= 0)
-		send(session->guard_fd, "q", 1, MSG_NOSIGNAL);
-	cleanup_close(&session->guard_fd);
-	while (session->guard && waitpid(session->guard, NULL, 0) < 0 && errno == EINTR)
-		continue;
-}
-
 static int start(struct top_session *session, struct words *words, bool has_screen)
 {
 	int ends[2] = { -1, -1 };
@@ -410,7 +401,11 @@ void session_save(struct top_session *session, char *message, size_t n_bytes)
 
 int session_end(struct top_session *session)
 {
-	dismiss_guard(session);
+	if (session->guard_fd >= 0)
+		send(session->guard_fd, "q", 1, MSG_NOSIGNAL);
+	cleanup_close(&session->guard_fd);
+	while (session->guard && waitpid(session->guard, NULL, 0) < 0 && errno == EINTR)
+		continue;
 	if (session->recorder && !session->has_ended) {
 		stop_recording(session);
 		session->exit_status = CMD_DONE; /* somebody has quit: that is no failure */

@@ -136,12 +136,6 @@ static struct format_text format_joined(sqlite3_stmt *stmt, int column, enum tab
 				   : format_with_interval(value, low, high);
 }
 
-/* Control characters would break the lines of the table, or drive the terminal. */
-static char *clean_copy(const char *text)
-{
-	return text_hide_controls(strdup(text));
-}
-
 static char *cell_text(sqlite3_stmt *stmt, int column, const struct table_style *style)
 {
 	if (joined_by(kind_of(style, column)))
@@ -152,7 +146,8 @@ static char *cell_text(sqlite3_stmt *stmt, int column, const struct table_style 
 	case SQLITE_BLOB:
 		return sqlite3_column_bytes(stmt, column) ? strdup("(binary)") : strdup("");
 	case SQLITE_TEXT:
-		return clean_copy(statement_string(stmt, column));
+		/* Control characters would break the lines of the table, or drive the terminal. */
+		return text_hide_controls(strdup(statement_string(stmt, column)));
 	default:
 		return strdup(format_number(stmt, column, kind_of(style, column)).text);
 	}

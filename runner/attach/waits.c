@@ -90,11 +90,6 @@ static uint64_t ran_last(pid_t tid)
 	return strtoull(at + 1, NULL, 10) * 1000000u + strtoull(point + 1, NULL, 10);
 }
 
-static int last_cpu(pid_t tid)
-{
-	return (int)image_stat_number(tid, LAST_CPU_FIELD, -1);
-}
-
 /* The clock of a CPU, as ran_last(). */
 static uint64_t clock_of(int cpu)
 {
@@ -128,7 +123,7 @@ void waits_note(struct remote_thread *thread)
 	if (!call || call->kind == TIMEOUT_NONE)
 		return;
 	last_ns = ran_last(thread->tid);
-	now_ns = last_ns ? clock_of(last_cpu(thread->tid)) : 0;
+	now_ns = last_ns ? clock_of((int)image_stat_number(thread->tid, LAST_CPU_FIELD, -1)) : 0;
 	if (now_ns > last_ns)
 		thread->waits_since_ns = clock_ns(CLOCK_MONOTONIC) - (now_ns - last_ns);
 }

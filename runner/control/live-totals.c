@@ -594,13 +594,6 @@ void live_totals_node(struct live_totals *totals, uint32_t thread_id, const stru
 
 /* ---- Events ---- */
 
-/* A queue of ends that are kept; without memory the next look finds them. */
-static void keep_end(struct live_totals *totals, uint64_t key, uint64_t ticks)
-{
-	if (grow_one(&totals->ends, totals->n_ends, &totals->ends_allocated) == 0)
-		totals->ends[totals->n_ends++] = (struct end){ key, ticks };
-}
-
 /* Unless what came later is known already: its end, or another birth there. */
 static void give_birth(struct live_totals *totals, struct block *block, const struct block *born)
 {
@@ -721,7 +714,9 @@ SELDOM static void take_followed_end(struct live_totals *totals, uint64_t key, u
 		return;
 	block->is_live = false;
 	block->ticks = ticks;
-	keep_end(totals, key, ticks);
+	/* A queue of ends that are kept; without memory the next look finds them. */
+	if (grow_one(&totals->ends, totals->n_ends, &totals->ends_allocated) == 0)
+		totals->ends[totals->n_ends++] = (struct end){ key, ticks };
 }
 
 static inline void take_end(struct live_totals *totals, uint64_t address, uint64_t ticks)

@@ -84,13 +84,6 @@ unsigned run_count_nodes(void)
 	return n > 1 ? (unsigned)n : 1;
 }
 
-static size_t line_bytes(const char *text)
-{
-	const char *end = strchr(text, '\n');
-
-	return end ? (size_t)(end - text) : strlen(text);
-}
-
 /* The value of " kernelpagesize_kB=" in a line. */
 static uint64_t page_bytes_of(const char *line, size_t n_bytes)
 {
@@ -123,7 +116,8 @@ size_t run_parse_numa_maps(const char *text, struct run_node_bytes *ret_nodes, s
 	size_t n = 0;
 
 	while (*text) {
-		size_t n_bytes = line_bytes(text);
+		const char *end = strchr(text, '\n');
+		size_t n_bytes = end ? (size_t)(end - text) : strlen(text);
 
 		add_line(text, n_bytes, bytes_of_node);
 		text += n_bytes + (text[n_bytes] == '\n');

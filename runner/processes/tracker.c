@@ -159,14 +159,6 @@ void tracker_count(struct tracker *tracker, const struct image *image)
 		 "%.63s", text_base_name(image->exe));
 }
 
-static void store_image_rank(struct tracker *tracker, struct image *image)
-{
-	if (image->rank == IMAGE_RANK_UNKNOWN)
-		image->rank = image_process_rank(image->pid);
-	if (image->rank >= 0)
-		store_rank(tracker->writer, image->id, (uint32_t)image->rank);
-}
-
 void tracker_announce(struct tracker *tracker, struct image *image)
 {
 	if (image->is_written)
@@ -180,7 +172,10 @@ void tracker_announce(struct tracker *tracker, struct image *image)
 		snprintf(image->exe, sizeof(image->exe), "%s", image->comm);
 	image->is_written = true;
 	store_process(tracker->writer, image);
-	store_image_rank(tracker, image);
+	if (image->rank == IMAGE_RANK_UNKNOWN)
+		image->rank = image_process_rank(image->pid);
+	if (image->rank >= 0)
+		store_rank(tracker->writer, image->id, (uint32_t)image->rank);
 }
 
 static void store_drain_losses(struct tracker *tracker, const struct image *image,

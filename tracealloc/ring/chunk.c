@@ -289,12 +289,6 @@ static size_t index_of(const struct ring_chunk *chunk)
 	       (size_t)((const uint8_t *)chunk - ta_image.extra_chunks) / RING_CHUNK_BYTES;
 }
 
-static void hand_over(struct ring_chunk *chunk)
-{
-	atomic_store_explicit(&ta_image.chunk_states[index_of(chunk)], RING_CHUNK_FULL,
-			      memory_order_release);
-}
-
 /*
  * Go on in another chunk, and hand over the one before. A signal handler finds the one or the other
  * at any moment, and what it has begun it has also committed when it comes back.
@@ -309,7 +303,8 @@ static void change_chunk(struct ta_thread *thread, struct ring_chunk *next)
 	thread->pending = 0;
 	thread->pending_nested = 0;
 	if (chunk != &ta_chunk_none && chunk != thread->null_sink)
-		hand_over(chunk);
+		atomic_store_explicit(&ta_image.chunk_states[index_of(chunk)], RING_CHUNK_FULL,
+				      memory_order_release);
 }
 
 void ta_chunk_finish(struct ta_thread *thread)

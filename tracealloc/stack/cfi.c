@@ -71,14 +71,6 @@ static void set_expression(struct state *state, struct ta_cfi_cursor *code)
 	}
 }
 
-static void remember(struct state *state, struct ta_cfi_cursor *code)
-{
-	if (state->n_remembered == REMEMBER_DEPTH)
-		code->failed = true;
-	else
-		state->remembered[state->n_remembered++] = state->rule;
-}
-
 static void go_back(struct state *state, struct ta_cfi_cursor *code)
 {
 	if (state->n_remembered == 0)
@@ -180,7 +172,10 @@ static void run_extended(struct state *state, struct ta_cfi_cursor *code,
 		state->location += ta_cfi_bytes(code, 1u << (op - 2)) * cie->code_factor;
 		break;
 	case 0x0a:
-		remember(state, code);
+		if (state->n_remembered == REMEMBER_DEPTH)
+			code->failed = true;
+		else
+			state->remembered[state->n_remembered++] = state->rule;
 		break;
 	case 0x0b:
 		go_back(state, code);

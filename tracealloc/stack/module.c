@@ -180,15 +180,6 @@ static struct ta_module *find_entry(const struct ta_module *fresh, const char *p
 	return NULL;
 }
 
-static void revive(struct ta_module *module)
-{
-	module->gone_told = false;
-	atomic_store(&module->announced, false);
-	atomic_store(&module->was_asked_for, false);
-	atomic_fetch_add(&n_to_tell, 1);
-	atomic_store(&module->gone, false);
-}
-
 /* Put a module on the list; the list is locked. NULL: no memory, or too many. */
 static struct ta_module *add_module(uintptr_t bias, const ElfW(Phdr) * headers, unsigned n_headers,
 				    const char *path)
@@ -200,7 +191,11 @@ static struct ta_module *add_module(uintptr_t bias, const ElfW(Phdr) * headers, 
 	take_headers(&fresh, headers, n_headers);
 	module = find_entry(&fresh, path);
 	if (module) {
-		revive(module);
+		module->gone_told = false;
+		atomic_store(&module->announced, false);
+		atomic_store(&module->was_asked_for, false);
+		atomic_fetch_add(&n_to_tell, 1);
+		atomic_store(&module->gone, false);
 		return module;
 	}
 	module = i < MAX_MODULES ? keep(sizeof(*module)) : NULL;

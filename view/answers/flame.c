@@ -93,7 +93,8 @@ static int add_site(struct flame *flame, int64_t stack_id, const struct profile_
 	return 0;
 }
 
-static int allocate_lines(struct flame *flame)
+/* Add the rows of a metric's statement (profile_row()). Returns 0, -ENOMEM or -EPROTO. */
+static int flame_add(struct flame *flame, sqlite3_stmt *rows)
 {
 	size_t n = flame->paths->n_functions;
 
@@ -101,13 +102,7 @@ static int allocate_lines(struct flame *flame)
 		flame->lines = calloc(n, sizeof(*flame->lines));
 	if (!flame->line_values)
 		flame->line_values = calloc(n, sizeof(*flame->line_values));
-	return flame->lines && flame->line_values ? 0 : -ENOMEM;
-}
-
-/* Add the rows of a metric's statement (profile_row()). Returns 0, -ENOMEM or -EPROTO. */
-static int flame_add(struct flame *flame, sqlite3_stmt *rows)
-{
-	int r = allocate_lines(flame);
+	int r = flame->lines && flame->line_values ? 0 : -ENOMEM;
 	int code = SQLITE_DONE;
 
 	while (r == 0 && (code = statement_advance(rows)) == SQLITE_ROW) {

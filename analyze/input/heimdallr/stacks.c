@@ -147,18 +147,6 @@ static int find_node(struct heimdallr_stacks *stacks, uint32_t parent, uint64_t 
 	return 0;
 }
 
-static int remember(struct heimdallr_stacks *stacks, const struct heimdallr_line *line,
-		    uint32_t node)
-{
-	if (grow_array_by(&stacks->last_text, 0, line->n_frame_bytes, &stacks->last_capacity, 1) <
-	    0)
-		return -ENOMEM;
-	memcpy(stacks->last_text, line->frames, line->n_frame_bytes);
-	stacks->n_last_bytes = line->n_frame_bytes;
-	stacks->last_node = node;
-	return 0;
-}
-
 int heimdallr_stacks_node(struct heimdallr_stacks *stacks, struct heimdallr_segments *segments,
 			  const struct heimdallr_line *line, uint32_t *ret_node)
 {
@@ -185,5 +173,11 @@ int heimdallr_stacks_node(struct heimdallr_stacks *stacks, struct heimdallr_segm
 	if (r < 0)
 		return r;
 	*ret_node = node;
-	return remember(stacks, line, node);
+	if (grow_array_by(&stacks->last_text, 0, line->n_frame_bytes, &stacks->last_capacity, 1) <
+	    0)
+		return -ENOMEM;
+	memcpy(stacks->last_text, line->frames, line->n_frame_bytes);
+	stacks->n_last_bytes = line->n_frame_bytes;
+	stacks->last_node = node;
+	return 0;
 }

@@ -127,20 +127,6 @@ static int perf_data_unzip_look(struct perf_data_unzip *unzip, size_t n_wanted,
 	return 0;
 }
 
-static void perf_data_unzip_drop(struct perf_data_unzip *unzip, size_t n_used)
-{
-	unzip->out_at += n_used;
-}
-
-/* Forget what is there: what follows belongs to another stream. */
-static void perf_data_unzip_reset(struct perf_data_unzip *unzip)
-{
-	ZSTD_DCtx_reset(unzip->zstd, ZSTD_reset_session_only);
-	unzip->n_in = unzip->in_at = 0;
-	unzip->n_out = unzip->out_at = 0;
-	unzip->may_have_more = false;
-}
-
 /* Types of records from here on are perf's own, enum perf_user_event_type. */
 #define FIRST_TYPE_OF_PERF 64u
 
@@ -511,7 +497,11 @@ static int next_of_unzip(struct perf_data *data, struct perf_data_item *ret_item
 	}
 	if (r == -EBADMSG) {
 		data->damage.n_damaged_blocks++;
-		perf_data_unzip_reset(data->unzip);
+		/* Forget what is there: what follows belongs to another stream. */
+		ZSTD_DCtx_reset(data->unzip->zstd, ZSTD_reset_session_only);
+		data->unzip->n_in = data->unzip->in_at = 0;
+		data->unzip->n_out = data->unzip->out_at = 0;
+		data->unzip->may_have_more = false;
 		data->is_unzipping = false;
 		return 0;
 	}
@@ -522,7 +512,7 @@ static int next_of_unzip(struct perf_data *data, struct perf_data_item *ret_item
 		return 0;
 	}
 	r = take_any(data, &head, bytes, ret_item);
-	perf_data_unzip_drop(data->unzip, head.size);
+	data->unzip->out_at += head.size;
 	return r;
 }
 

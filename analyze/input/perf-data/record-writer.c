@@ -120,22 +120,6 @@ static bool make_map(struct making *making, const struct pmu_map *map, const uin
 	return put_text(making, map->path);
 }
 
-static void make_task(struct making *making, const struct pmu_task *task)
-{
-	put_u32(making, task->pid);
-	put_u32(making, task->parent_pid);
-	put_u32(making, task->tid);
-	put_u32(making, task->parent_tid);
-	put_u64(making, task->time_ns);
-}
-
-static bool make_comm(struct making *making, const struct pmu_record *record)
-{
-	put_u32(making, record->comm.pid);
-	put_u32(making, record->comm.tid);
-	return put_text(making, record->comm.name);
-}
-
 int perf_records_add_task(struct perf_records *records, const struct pmu_format *format,
 			  const struct pmu_record *record, const uint8_t *build_id,
 			  size_t n_build_id)
@@ -152,9 +136,15 @@ int perf_records_add_task(struct perf_records *records, const struct pmu_format 
 				   n_build_id ? build_id : record->map.build_id,
 				   n_build_id ? n_build_id : record->map.build_id_bytes);
 	} else if (record->type == PERF_RECORD_COMM) {
-		is_good = make_comm(&making, record);
+		put_u32(&making, record->comm.pid);
+		put_u32(&making, record->comm.tid);
+		is_good = put_text(&making, record->comm.name);
 	} else if (record->type == PERF_RECORD_FORK || record->type == PERF_RECORD_EXIT) {
-		make_task(&making, &record->task);
+		put_u32(&making, record->task.pid);
+		put_u32(&making, record->task.parent_pid);
+		put_u32(&making, record->task.tid);
+		put_u32(&making, record->task.parent_tid);
+		put_u64(&making, record->task.time_ns);
 	} else {
 		is_good = false;
 	}
