@@ -182,8 +182,7 @@ static int import_next(struct batch *batch, size_t i)
 	if (r > 0 && !told.result.is_skipped && !request->options.no_tiles) {
 		import_begin_phase(&request->options, "drawing pictures");
 		r = picture_write(batch->db, told.result.run_id);
-		if (r == 0)
-			r = stretches_write(batch->db, told.result.run_id, 0);
+		r = r ?: stretches_write(batch->db, told.result.run_id, 0);
 	}
 	return r < 0 ? r : settle(batch, &told);
 }

@@ -207,8 +207,7 @@ int hints_write(struct db *db, int64_t run_id, const struct objects *objects, ch
 	ret_problem[0] = '\0';
 
 	int r = hint_allocators(db_handle(db), run_id);
-	if (r == 0)
-		r = hint_files(db, run_id, objects, ret_problem, n_bytes);
+	r = r ?: hint_files(db, run_id, objects, ret_problem, n_bytes);
 	for (size_t i = 0; r == 0 && i < sizeof(lacks) / sizeof(lacks[0]); i++)
 		r = hint_lack(db_handle(db), run_id, objects, &lacks[i]);
 	return r;

@@ -26,8 +26,7 @@ int import_open_notes(struct import *import)
 	int r = regions_open(import->db, import->run_id, import->tasks, &import->texts,
 			     &import->regions);
 
-	if (r == 0)
-		r = withheld_open(import->db, import->run_id, import->tasks, &import->withheld);
+	r = r ?: withheld_open(import->db, import->run_id, import->tasks, &import->withheld);
 	return r < 0 ? r : rows_open(import->db, &mark_table, &import->marks);
 }
 
@@ -512,8 +511,7 @@ int import_finish_notes(struct import *import)
 		r = db_run(import->db,
 			   "UPDATE window SET end_ns = ?3 WHERE run_id = ?1 AND number = ?2", "nnn",
 			   import->run_id, (int64_t)import->open_window, import->last_ns);
-	if (r == 0)
-		r = withheld_finish(import->withheld, import->last_ns) ?:
+	r = r ?: withheld_finish(import->withheld, import->last_ns) ?:
 		    rows_flush(import->marks) ?: count_lost_notes(import);
 	return r < 0 ? r : write_totals(import);
 }

@@ -214,13 +214,9 @@ static int on_run(struct import *import, const struct trace_record *record)
 
 	out->start_unix_ns = (int64_t)run->start_unix_ns;
 	int r = name_run(import, record);
-	if (r == 0)
-		r = set_text(&out->command, command_text(arguments, n_bytes));
-	if (r == 0)
-		r = set_text(&out->directory, text_of(record, 3));
-	if (r == 0)
-		r = objects_set_directory(import->objects, out->directory);
-	return r;
+	r = r ?: set_text(&out->command, command_text(arguments, n_bytes));
+	r = r ?: set_text(&out->directory, text_of(record, 3));
+	return r ?: objects_set_directory(import->objects, out->directory);
 }
 
 static int on_fact(struct import *import, const struct trace_record *record)

@@ -47,8 +47,7 @@ int import_delete_run(struct db *db, int64_t run_id)
 		       " (SELECT id FROM thread WHERE run_id = ?1)",
 		       "i", run_id);
 
-	if (r == 0)
-		r = delete_from_each(db, run_tables_sql, run_id);
+	r = r ?: delete_from_each(db, run_tables_sql, run_id);
 	return r < 0 ? r : db_run(db, "DELETE FROM run WHERE id = ?1", "i", run_id);
 }
 
@@ -295,9 +294,7 @@ int import_end_run(struct import *import)
 {
 	int r = count_damage(import) ?: write_verdict(import);
 
-	if (r == 0)
-		r = losses_write(&import->losses, import->db, import->run_id);
-	if (r == 0)
-		r = write_run(import);
+	r = r ?: losses_write(&import->losses, import->db, import->run_id);
+	r = r ?: write_run(import);
 	return r < 0 ? r : tell_apart(import);
 }

@@ -53,8 +53,7 @@ static int end_process(struct import *import, const struct import_moment *moment
 	/* Again: the clock may be known better now than when the record was read. */
 	int r = tasks_end_process(import->tasks, moment->process, import->now_ns, moment->status);
 
-	if (r == 0)
-		r = withheld_end(import->withheld, moment->process, import->now_ns);
+	r = r ?: withheld_end(import->withheld, moment->process, import->now_ns);
 	return r < 0 ? r
 		     : memory_end(import->memory, moment->process, import->now_ns,
 				  moment->status == -2);
@@ -245,8 +244,7 @@ static int apply_allocation(struct import *import, uint32_t thread, const struct
 	uint64_t interval = memory_interval(import->memory, event->detail);
 
 	allocation.detail = interval;
-	if (r == 0)
-		r = memory_allocated(import->memory, &allocation, &block);
+	r = r ?: memory_allocated(import->memory, &allocation, &block);
 	if (r == -EEXIST) {
 		allocation.ends_others = true;
 		r = end_late(import, &allocation, event->time);
@@ -255,8 +253,7 @@ static int apply_allocation(struct import *import, uint32_t thread, const struct
 	const struct block_weight weight =
 		block_weigh(block_weight_of(interval, event->size), event->size);
 	regions_allocated(import->regions, thread, &weight);
-	if (r == 0)
-		r = withheld_allocated(import->withheld, thread, import->now_ns);
+	r = r ?: withheld_allocated(import->withheld, thread, import->now_ns);
 	return r < 0 ? r : import_tell_event(import, thread, event->op, &block);
 }
 
@@ -624,27 +621,20 @@ static int open_parts(struct import *import)
 	int r = tasks_create(db_integer(db, "SELECT max(id) FROM process", 0) + 1,
 			     db_integer(db, "SELECT max(id) FROM thread", 0) + 1, &import->tasks);
 
-	if (r == 0)
-		r = objects_create(import->options->places, &import->objects);
-	if (r == 0)
-		r = open_archive(import);
-	if (r == 0)
-		r = modules_create(import->tasks, import->objects, &import->modules);
+	r = r ?: objects_create(import->options->places, &import->objects);
+	r = r ?: open_archive(import);
+	r = r ?: modules_create(import->tasks, import->objects, &import->modules);
 	if (r == 0)
 		r = stacks_create(db_handle(db), import->tasks, import->modules, import->objects,
 				  &import->stacks);
-	if (r == 0)
-		r = tally_init(&import->tally, db_integer(db, "SELECT max(id) FROM thread", 0) + 1);
-	if (r == 0)
-		r = merge_open(import->skew, &listener, &import->merge);
-	if (r == 0)
-		r = memory_open(db, import->run_id, import->tasks, &import->tally, &import->memory);
+	r = r ?: tally_init(&import->tally, db_integer(db, "SELECT max(id) FROM thread", 0) + 1);
+	r = r ?: merge_open(import->skew, &listener, &import->merge);
+	r = r ?: memory_open(db, import->run_id, import->tasks, &import->tally, &import->memory);
 	if (r == 0 && !(import->guesses = guesses_create()))
 		r = -ENOMEM;
 	if (r == 0)
 		memory_set_guesses(import->memory, import->guesses);
-	if (r == 0)
-		r = import_open_notes(import);
+	r = r ?: import_open_notes(import);
 	return r < 0 ? r : import_open_samples(import);
 }
 
@@ -671,45 +661,30 @@ static int write_rest(struct import *import)
 	sqlite3 *handle = db_handle(import->db);
 	int r = samples_finish(import->samples, feed_damage(&import->feed)->ended);
 
-	if (r == 0)
-		r = samples_write_watches(import->samples, import->last_ns);
-	if (r == 0)
-		r = memory_finish(import->memory, import->last_ns);
-	if (r == 0)
-		r = import_finish_notes(import);
+	r = r ?: samples_write_watches(import->samples, import->last_ns);
+	r = r ?: memory_finish(import->memory, import->last_ns);
+	r = r ?: import_finish_notes(import);
 	import_begin_phase(import->options, "adding up");
-	if (r == 0)
-		r = memory_write_blocks(import->memory) ?: globals_write(import->globals, handle);
+	r = r ?: memory_write_blocks(import->memory) ?: globals_write(import->globals, handle);
 	if (r == 0 && import->options->force)
 		r = stacks_rename(import->stacks, handle);
-	if (r == 0)
-		r = stacks_write(import->stacks, handle);
-	if (r == 0)
-		r = guesses_write(import->guesses, import->db, import->run_id, import->tasks);
-	if (r == 0)
-		r = modules_write(import->modules, handle, import->run_id);
-	if (r == 0)
-		r = tasks_write(import->tasks, handle, import->run_id);
-	if (r == 0)
-		r = import_write_estimators(import);
+	r = r ?: stacks_write(import->stacks, handle);
+	r = r ?: guesses_write(import->guesses, import->db, import->run_id, import->tasks);
+	r = r ?: modules_write(import->modules, handle, import->run_id);
+	r = r ?: tasks_write(import->tasks, handle, import->run_id);
+	r = r ?: import_write_estimators(import);
 	if (r == 0)
 		r = sample_ledger_unsampled(import->samples, import->run.user_ns,
 					    import->run.system_ns);
-	if (r == 0)
-		r = tally_impute(&import->tally, import->db, import->run_id);
-	if (r == 0)
-		r = tally_write(&import->tally, import->db, import->run_id);
-	if (r == 0)
-		r = memory_write_kinds(import->memory);
-	if (r == 0)
-		r = import_end_run(import);
+	r = r ?: tally_impute(&import->tally, import->db, import->run_id);
+	r = r ?: tally_write(&import->tally, import->db, import->run_id);
+	r = r ?: memory_write_kinds(import->memory);
+	r = r ?: import_end_run(import);
 	if (r == 0)
 		r = hints_write(import->db, import->run_id, import->objects, import->problem,
 				sizeof(import->problem));
-	if (r == 0)
-		r = conclude(import);
-	if (r == 0)
-		r = tell_totals(import);
+	r = r ?: conclude(import);
+	r = r ?: tell_totals(import);
 	import_begin_phase(import->options, "writing blocks");
 	return db_cause(r, memory_wait(import->memory));
 }
@@ -769,8 +744,7 @@ int import_trace(struct db *db, const char *path, const struct import_options *o
 	r = import_find_peaks(&import) ?: feed_ahead(&import.feed) ?: open_parts(&import);
 	if (r == 0 && import.feed.skew_ns)
 		memory_set_unseen(import.memory);
-	if (r == 0)
-		r = read_all(&import) ?: write_rest(&import);
+	r = r ?: read_all(&import) ?: write_rest(&import);
 	if (r < 0)
 		return db_cause(rows_take_error(db), r);
 	*ret_result = result_of(&import);

@@ -77,8 +77,7 @@ static int print_settings(const struct option_set *options)
 		words[1] = program;
 	}
 	int r = option_parse(COMMAND_RECORD, wants_files ? 1 : 2, words, &record);
-	if (r == 0)
-		r = config_files_take(&record, files);
+	r = r ?: config_files_take(&record, files);
 	if (r < 0)
 		return cmd_usage("%s", record.message);
 	print_config_files(files, wants_files);

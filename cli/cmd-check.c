@@ -152,17 +152,14 @@ int cmd_check(const struct option_set *options)
 
 	if (status == CMD_DONE && path)
 		status = cmd_check_new(path, options);
-	if (status == CMD_DONE)
-		status = database_suppressions(options, &suppressions);
-	if (status == CMD_DONE)
-		status = database_open_side(options->operands[0], options, &side);
+	status = status ?: database_suppressions(options, &suppressions);
+	status = status ?: database_open_side(options->operands[0], options, &side);
 	if (status == CMD_DONE && against)
 		status = database_open_side(against, options, &base);
 	request.sides[0] = base.runs;
 	request.sides[1] = side.runs;
 	request.suppressions = suppressions;
-	if (status == CMD_DONE)
-		status = check_and_write(options, &request);
+	status = status ?: check_and_write(options, &request);
 	suppressions_free(suppressions);
 	return status;
 }

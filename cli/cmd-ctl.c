@@ -164,8 +164,7 @@ int cmd_ctl(const struct option_set *options)
 	if (options->n_operands == 0)
 		return list();
 	status = options->n_operands > 1 ? find_verb(options->operands[1], &verb) : CMD_DONE;
-	if (status == CMD_DONE)
-		status = read_request(options, verb, &request);
+	status = status ?: read_request(options, verb, &request);
 	if (status != CMD_DONE)
 		return status;
 	int r = control_find(options->operands[0], &recording);

@@ -74,19 +74,14 @@ int cmd_diff(const struct option_set *options)
 	if (labels && *labels && (!labels[1] || labels[2]))
 		return cmd_usage("diff: name both sides: --label BEFORE --label AFTER");
 	int status = database_open_side(options->operands[0], options, &before);
-	if (status == CMD_DONE)
-		status = database_open_side(options->operands[1], options, &after);
+	status = status ?: database_open_side(options->operands[1], options, &after);
 	request.sides[0] = before.runs;
 	request.sides[1] = after.runs;
 	for (int i = 0; i < 2 && labels && *labels; i++)
 		request.sides[i].label = labels[i];
 	if (status == CMD_DONE && are_natural(&request))
 		return write_natural(&request);
-	if (status == CMD_DONE)
-		status = check(&before, &request, 0);
-	if (status == CMD_DONE)
-		status = check(&after, &request, 1);
-	if (status == CMD_DONE)
-		status = write_diff(&request, option_flag(options, OPTION_FULL_NAMES));
-	return status;
+	status = status ?: check(&before, &request, 0);
+	status = status ?: check(&after, &request, 1);
+	return status ?: write_diff(&request, option_flag(options, OPTION_FULL_NAMES));
 }

@@ -55,10 +55,8 @@ static int write_new(const struct new_file *target, sqlite3 *db, const struct ex
 	int r = !file || fchmod(fd, target->mode) < 0 ? -errno : 0;
 	if (!file)
 		close(fd);
-	if (r == 0)
-		r = reason_of(write_to(file, db, format, request), file);
-	if (r == 0)
-		r = new_file_publish(name, target->path, target->replaces);
+	r = r ?: reason_of(write_to(file, db, format, request), file);
+	r = r ?: new_file_publish(name, target->path, target->replaces);
 	if (r < 0)
 		unlink(name);
 	return r;
@@ -248,10 +246,8 @@ int cmd_export(const struct option_set *options)
 	if (is_anonymised && is_stdout)
 		return cmd_usage("export: --anonymise writes a database: name it with --output");
 	int status = is_stdout ? CMD_DONE : cmd_check_new(path, options);
-	if (status == CMD_DONE)
-		status = database_open(options->operands[0], options, &db);
-	if (status == CMD_DONE)
-		status = export_shown(db, options, is_stdout);
+	status = status ?: database_open(options->operands[0], options, &db);
+	status = status ?: export_shown(db, options, is_stdout);
 	db_close(db);
 	return status;
 }

@@ -182,8 +182,7 @@ static int write_copy(const char *path, const struct elf_copy *copy, mode_t mode
 	r = io_write_all(fd, copy->bytes, copy->n_bytes);
 	if (r == 0 && lseek(fd, (off_t)copy->more_at, SEEK_SET) < 0)
 		r = -errno;
-	if (r == 0)
-		r = io_write_all(fd, copy->more, copy->n_more);
+	r = r ?: io_write_all(fd, copy->more, copy->n_more);
 	mode_t hidden = umask(0);
 	umask(hidden);
 	if (r == 0 &&
@@ -240,8 +239,7 @@ static int make_copy(const struct option_set *options, const char *path, const c
 	if (r == -E2BIG)
 		return cmd_fail("the options are too long: %zu bytes, at most %u", note.n,
 				COPY_MAX_BYTES);
-	if (r == 0)
-		r = read_whole(fd, (size_t)status.st_size, &original);
+	r = r ?: read_whole(fd, (size_t)status.st_size, &original);
 	copy.bytes = original.bytes;
 	if (r < 0)
 		return cmd_fail("cannot read %s: %s", path, strerror(-r));
@@ -300,13 +298,9 @@ int cmd_instrument(const struct option_set *options)
 
 	if (option_flag(options, OPTION_SHOW))
 		return show(options->operands[0]);
-	r = check_options(options);
-	if (r == CMD_DONE)
-		r = find_file(options->operands[0], path);
-	if (r == CMD_DONE)
-		r = cmd_check_new(output, options);
-	if (r == CMD_DONE)
-		r = make_copy(options, path, output);
+	r = check_options(options) ?: find_file(options->operands[0], path);
+	r = r ?: cmd_check_new(output, options);
+	r = r ?: make_copy(options, path, output);
 	if (r == CMD_DONE && !option_flag(options, OPTION_QUIET))
 		cmd_warn("%s records itself when it is started; MEMSIGHT_COPIES=off runs it "
 			 "unrecorded",

@@ -110,13 +110,11 @@ static int read_size(struct job *job)
 	double width = 0, height = 0;
 
 	int status = read_bounded(options, OPTION_PLOT_WIDTH, LEAST_MM, MAX_MM, &width);
-	if (status == CMD_DONE)
-		status = read_bounded(options, OPTION_PLOT_HEIGHT, LEAST_MM, MAX_MM, &height);
+	status = status ?: read_bounded(options, OPTION_PLOT_HEIGHT, LEAST_MM, MAX_MM, &height);
 	if (status == CMD_DONE)
 		status = read_bounded(options, OPTION_FONT_SIZE, LEAST_POINTS, MAX_POINTS,
 				      &job->request.font);
-	if (status == CMD_DONE)
-		status = read_bounded(options, OPTION_DPI, LEAST_DPI, MAX_DPI, &size->dpi);
+	status = status ?: read_bounded(options, OPTION_DPI, LEAST_DPI, MAX_DPI, &size->dpi);
 	if (status != CMD_DONE)
 		return status;
 	size->width = width * POINTS_PER_MM;
@@ -348,21 +346,14 @@ int cmd_plot(const struct option_set *options)
 	};
 
 	job.request.size.title = job.request.title;
-	int status = check_kind(&job);
-	if (status == CMD_DONE)
-		status = check_output(&job);
-	if (status == CMD_DONE)
-		status = read_size(&job);
-	if (status == CMD_DONE)
-		status = read_cells(&job);
-	if (status == CMD_DONE)
-		status = open_database(&job);
-	if (status == CMD_DONE)
-		status = read_selection(&job);
+	int status = check_kind(&job) ?: check_output(&job);
+	status = status ?: read_size(&job);
+	status = status ?: read_cells(&job);
+	status = status ?: open_database(&job);
+	status = status ?: read_selection(&job);
 	if (status == CMD_DONE && job.request.kind == PLOT_HEATMAP)
 		heat_tell_missing(options, job.db);
-	if (status == CMD_DONE)
-		status = plot_part(&job);
+	status = status ?: plot_part(&job);
 	free((void *)job.selection.runs);
 	db_close(job.db);
 	return status;

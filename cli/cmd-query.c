@@ -67,8 +67,7 @@ int cmd_query(const struct option_set *options)
 	struct db *db = NULL;
 	int status = database_open(options->operands[0], options, &db);
 
-	if (status == CMD_DONE)
-		status = run_query(db_handle(db), options);
+	status = status ?: run_query(db_handle(db), options);
 	db_close(db);
 	return status;
 }

@@ -372,8 +372,7 @@ static void print_report(const char *trace, struct db *db, FILE *file, const cha
 	};
 	int r = report_run_find(db_handle(db), NULL, &request.run_id);
 
-	if (r == 0)
-		r = report_write(file, db_handle(db), report_find("summary"), &request);
+	r = r ?: report_write(file, db_handle(db), report_find("summary"), &request);
 	if (r < 0)
 		cmd_fail("cannot report on %s: %s", trace,
 			 r == -EPROTO ? sqlite3_errmsg(db_handle(db)) : strerror(-r));

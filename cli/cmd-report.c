@@ -351,13 +351,10 @@ int cmd_report(const struct option_set *options)
 	struct job job = { .options = options, .out = stdout };
 
 	int status = choose_report(options, &job.report);
-	if (status == CMD_DONE)
-		status = cells_read(options, job.cells);
-	if (status == CMD_DONE)
-		status = database_suppressions(options, &suppressions);
+	status = status ?: cells_read(options, job.cells);
+	status = status ?: database_suppressions(options, &suppressions);
 	job.suppressions = suppressions;
-	if (status == CMD_DONE)
-		status = open_database(&job);
+	status = status ?: open_database(&job);
 	if (status == CMD_DONE && job.report->scope == REPORT_OF_PICTURE)
 		heat_tell_missing(options, job.db);
 	if (status == CMD_DONE)

@@ -104,10 +104,8 @@ int cmd_run_slurm(struct cmd_series *run)
 	int err = n < 0 ? -errno : 0;
 
 	memsight[n < 0 ? 0 : n] = '\0';
-	if (err == 0)
-		err = make_command(run->options, memsight, &command);
-	if (err == 0)
-		err = series_slurm_submit(&slurm, &submission, run->message);
+	err = err ?: make_command(run->options, memsight, &command);
+	err = err ?: series_slurm_submit(&slurm, &submission, run->message);
 	if (err < 0)
 		return cmd_fail("run: %s", run->message[0] ? run->message : strerror(-err));
 	return say(run, &submission);

@@ -74,8 +74,7 @@ static int fill(struct series_mode_set *set, const struct series_mode *mode, boo
 
 	for (size_t i = 0; i < mode->n_settings && r == 0; i++)
 		r = assign(&set->options, mode->settings[i].key, mode->settings[i].value);
-	if (r == 0)
-		r = option_take_preset(&set->options);
+	r = r ?: option_take_preset(&set->options);
 	return r == 0 && !is_compat ? heimdallr_read(&set->options, &set->heimdallr) : r;
 }
 
@@ -232,8 +231,7 @@ static int read_series(struct cmd_series *run)
 {
 	int err = option_flag(run->options, OPTION_COMPAT) ? read_compat(run) : read_file(run);
 
-	if (err == 0)
-		err = take_options(run) ?: fill_in(run);
+	err = err ?: take_options(run) ?: fill_in(run);
 	return err == 0 ? series_modes_make(run->series, option_flag(run->options, OPTION_COMPAT),
 					    &run->modes, run->message)
 			: err;
@@ -251,8 +249,7 @@ static int check_mode(struct cmd_series *run, size_t i)
 	if (run->series->modes[i].is_dry)
 		options->heap = options->buffers = NULL;
 	err = run_check(options, problem, sizeof(problem));
-	if (err == 0)
-		err = placement_find(options, &placement, problem, sizeof(problem));
+	err = err ?: placement_find(options, &placement, problem, sizeof(problem));
 	if (err < 0)
 		snprintf(run->message, sizeof(run->message), "mode %s cannot be done here: %s%s",
 			 run->series->modes[i].name, problem[0] ? problem : strerror(-err),
@@ -454,8 +451,7 @@ static int status_only(struct cmd_series *run, uint64_t seed)
 		printf("under way: a memsight on this host is at it\n");
 		err = series_folder_look(run->series, &run->folder);
 	}
-	if (err == 0)
-		err = series_plan_make(run->series, seed, &run->plan, run->message);
+	err = err ?: series_plan_make(run->series, seed, &run->plan, run->message);
 	return err < 0 ? cmd_run_fail(run, err) : cmd_run_status(run);
 }
 
@@ -465,14 +461,12 @@ static int carry_out(struct cmd_series *run, uint64_t seed)
 	uint64_t drawn = seed;
 	int err = lay_out(run, seed); /* what cannot be done leaves no folder */
 
-	if (err == 0)
-		err = series_folder_open(run->series, is_part, &seed, &run->folder, run->message);
+	err = err ?: series_folder_open(run->series, is_part, &seed, &run->folder, run->message);
 	if (err == 0 && seed != drawn) {
 		series_plan_finish(&run->plan);
 		err = series_plan_make(run->series, seed, &run->plan, run->message);
 	}
-	if (err == 0)
-		err = series_folder_check(&run->folder, &run->plan, run->message);
+	err = err ?: series_folder_check(&run->folder, &run->plan, run->message);
 	if (err < 0)
 		return cmd_run_fail(run, err);
 	if (option_choice(run->options, OPTION_EXECUTOR) == CHOICE_EXECUTOR_SLURM)
@@ -496,10 +490,7 @@ int cmd_run(const struct option_set *options)
 {
 	struct cmd_series run = { .options = options, .folder = SERIES_FOLDER_CLOSED };
 	uint64_t seed = 0;
-	int err = read_series(&run), status;
-
-	if (err == 0)
-		err = draw_seed(run.series, &seed);
+	int err = read_series(&run), status ?: draw_seed(run.series, &seed);
 	if (err < 0)
 		status = cmd_run_fail(&run, err);
 	else

@@ -141,8 +141,7 @@ int cmd_top(const struct option_set *options)
 	sigaddset(&wish.quitting, SIGHUP);
 	sigprocmask(SIG_BLOCK, &wish.quitting, NULL);
 	status = session_begin(&session, options, has_screen);
-	if (status == CMD_DONE)
-		status = show(&session, options, &wish, has_screen);
+	status = status ?: show(&session, options, &wish, has_screen);
 	ended = session_end(&session);
 	return status == CMD_DONE ? ended : status;
 }

@@ -123,8 +123,7 @@ static int browser_open(const char *address, struct browser **ret_browser)
 	auto_browser struct browser *browser = calloc(1, sizeof(*browser));
 	int r = browser ? write_start_page(browser, address) : -ENOMEM;
 
-	if (r == 0)
-		r = start(browser->path);
+	r = r ?: start(browser->path);
 	if (r < 0)
 		return r;
 	*ret_browser = steal_ptr(&browser);
@@ -361,8 +360,7 @@ static int find_database(const struct option_set *options, struct shown *shown)
 	if (status == CMD_DONE)
 		status = database_open_drawn(shown->both ? shown->both : options->operands[0],
 					     options, &db);
-	if (status == CMD_DONE)
-		status = find_part(options, db_handle(db), shown);
+	status = status ?: find_part(options, db_handle(db), shown);
 	if (status != CMD_DONE)
 		return status;
 	shown->database = strdup(sqlite3_db_filename(db_handle(db), "main"));
@@ -465,8 +463,7 @@ static int serve_live(const struct option_set *options)
 		return cmd_usage("view: --live is of one recording that is under way: without "
 				 "--run, --window, --from, --to and --export");
 	int status = live_page_open(options->operands[0], &live);
-	if (status == CMD_DONE)
-		status = serve(options, &nothing, NULL, live);
+	status = status ?: serve(options, &nothing, NULL, live);
 	live_page_close(live);
 	return status;
 }

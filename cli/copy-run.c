@@ -46,8 +46,7 @@ int copy_options_take(struct option_set *options)
 	const char *word = note.words;
 	for (uint32_t i = 0; r == 0 && i < note.n_words; i++, word = copy_note_next(word))
 		words[i] = (char *)(uintptr_t)word;
-	if (r == 0)
-		r = option_take_words(options, words, note.n_words, OPTION_FROM_COPY);
+	r = r ?: option_take_words(options, words, note.n_words, OPTION_FROM_COPY);
 	return r == 0 ? option_take_preset(options) : r;
 }
 

@@ -639,8 +639,7 @@ int functions_dry_run(const struct option_set *options)
 
 	if (planned < 0)
 		r = cmd_fail("the functions cannot be planned: %s", strerror(-planned));
-	if (r == CMD_DONE)
-		r = print(&table, options);
+	r = r ?: print(&table, options);
 	if (r != CMD_DONE || option_flag(options, OPTION_QUIET))
 		return r;
 	say_entries(&table);

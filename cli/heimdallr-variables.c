@@ -143,14 +143,9 @@ static int read_events(struct option_set *options, struct heimdallr *heimdallr)
 
 int heimdallr_read(struct option_set *options, struct heimdallr *heimdallr)
 {
-	int r = read_heap(options, heimdallr);
-
-	if (r == 0)
-		r = read_buffers(options, heimdallr);
-	if (r == 0)
-		r = read_threshold(options, heimdallr);
-	if (r == 0)
-		r = read_events(options, heimdallr);
+	int r = read_heap(options, heimdallr) ?: read_buffers(options, heimdallr);
+	r = r ?: read_threshold(options, heimdallr);
+	r = r ?: read_events(options, heimdallr);
 	return r == 0 ? read_levels(options, heimdallr) : r;
 }
 

@@ -133,8 +133,7 @@ static int run_command(enum command_id command, int n_args, char **argv)
 
 	if (r == 0 && option_flag(&options, OPTION_HELP))
 		return print_help(command);
-	if (r == 0)
-		r = copy_options_take(&options) ?: config_files_take(&options, files);
+	r = r ?: copy_options_take(&options) ?: config_files_take(&options, files);
 	if (r < 0)
 		return copy_run_unrecorded(&options, report_usage(&options, r));
 	warn_unread(files);

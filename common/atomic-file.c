@@ -89,8 +89,7 @@ static int write_beside(const struct new_file *file, const char *path, const voi
 	if (fd < 0)
 		return fd;
 	int r = write_to_disk(fd, bytes, n_bytes);
-	if (r == 0)
-		r = new_file_publish(temporary, path, file->replaces);
+	r = r ?: new_file_publish(temporary, path, file->replaces);
 	if (r < 0)
 		unlink(temporary);
 	return r;

@@ -154,8 +154,7 @@ static int make(const struct placement *placement)
 		return err;
 	err = create(placement, &memkind);
 	kind.memkind = memkind;
-	if (err == 0)
-		err = try_out(memkind);
+	err = err ?: try_out(memkind);
 	if (err < 0) {
 		range_unmap();
 		return err;

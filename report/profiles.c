@@ -255,8 +255,7 @@ static int write_function(const struct calls *calls, sqlite3_stmt *row)
 	fprintf(calls->out, "%11s ", table_value_text(self, calls->metric->kind).text);
 	fprintf(calls->out, "%11s  ", table_value_text(total, calls->metric->kind).text);
 	write_name(calls, row, 0);
-	if (r == 0)
-		r = write_relatives(calls, callees_sql, id);
+	r = r ?: write_relatives(calls, callees_sql, id);
 	fputs("--------\n", calls->out);
 	return r;
 }

@@ -261,8 +261,7 @@ static int prepare_leaks(sqlite3 *db, const struct report_request *request)
 		"INSERT OR REPLACE INTO temp.suppressed SELECT stack_id, '' FROM temp.kept";
 	int r = suppressions_table(request->suppressions, db, request->run_id);
 
-	if (r == 0)
-		r = kept_table(db, request->run_id);
+	r = r ?: kept_table(db, request->run_id);
 	if (r < 0 || request->is_full)
 		return r;
 	return sqlite3_exec(db, hide_sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : -EPROTO;

@@ -125,8 +125,7 @@ int report_foot_write(FILE *out, sqlite3 *db, const struct report *report,
 	}
 	int r = report_why_write(out, db, request, report->needs, report->nothing);
 
-	if (r == 0)
-		r = write_lines(out, db, report, request);
+	r = r ?: write_lines(out, db, report, request);
 	return r == 0 && is_of_losses(report) ? report_ledger_write(out, db, request->run_id) : r;
 }
 
@@ -170,8 +169,7 @@ static int write_list(FILE *out, sqlite3_stmt *stmt, const struct report *report
 	if (is_text)
 		fprintf(out, request->is_coloured ? "\033[1m%s\033[0m\n" : "%s\n", report->title);
 	int r = is_text && report->draw ? report->draw(out, sqlite3_db_handle(stmt), request) : 0;
-	if (r == 0)
-		r = table_write(out, stmt, &style, &n_rows);
+	r = r ?: table_write(out, stmt, &style, &n_rows);
 	if (r < 0 || !is_text)
 		return r;
 	int64_t n_all = request->limit;

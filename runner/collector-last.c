@@ -215,8 +215,7 @@ static int begin_cut(struct collector *collector)
 	r = last->source_fd < 0 ? -errno : open_file(last, collector->output->partial);
 	atomic_store(&last->committed_bytes, trace_writer_file_bytes(collector->writer));
 	atomic_store(&last->is_done, false);
-	if (r == 0)
-		r = quiet_thread_start(&last->thread, run, last);
+	r = r ?: quiet_thread_start(&last->thread, run, last);
 	last->is_running = r == 0;
 	if (r < 0)
 		close_files(last);
@@ -236,8 +235,7 @@ static int move(struct collector *collector)
 	int r = writer_fd < 0 ? -errno
 			      : copy_rest(last, trace_writer_file_bytes(collector->writer));
 
-	if (r == 0)
-		r = take_name(last, collector->output->partial);
+	r = r ?: take_name(last, collector->output->partial);
 	if (r < 0)
 		return r;
 	last->is_named = false;

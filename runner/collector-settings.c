@@ -74,10 +74,8 @@ static int try_period(struct collector *collector, uint64_t period_ns)
 	int r = read_births(collector);
 
 	n_births = samples->n_births;
-	if (r == 0)
-		r = list_processes(collector, &pids, &n_pids);
-	if (r == 0)
-		r = samples_begin_period(samples, period_ns, pids, n_pids);
+	r = r ?: list_processes(collector, &pids, &n_pids);
+	r = r ?: samples_begin_period(samples, period_ns, pids, n_pids);
 	if (r < 0)
 		return r;
 	is_alone = read_births(collector) == 0 && samples->n_births == n_births;

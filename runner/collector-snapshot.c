@@ -85,8 +85,7 @@ static int write_snapshot(struct collector *collector, struct snapshot *snapshot
 	struct trace_writer *branch = NULL;
 	int fd, err = collector_commit(collector);
 
-	if (err == 0)
-		err = open_notify(collector) ?: open_snapshot(collector, snapshot, &fd);
+	err = err ?: open_notify(collector) ?: open_snapshot(collector, snapshot, &fd);
 	if (err < 0)
 		return err;
 	err = trace_writer_branch(collector->writer, fd, &branch) ?: write_end(collector, branch);

@@ -144,8 +144,7 @@ int collector_init(struct collector *collector, const struct clock_pair *first_p
 	for (int i = 0; err == 0 && i < 2; i++)
 		err = watch(collector, collector->recording->listen_fds[i],
 			    collector_tag(COLLECTOR_CONNECTION, 0));
-	if (err == 0)
-		err = watch(collector, signal_fd, collector_tag(COLLECTOR_SIGNAL, 0));
+	err = err ?: watch(collector, signal_fd, collector_tag(COLLECTOR_SIGNAL, 0));
 	return err < 0 ? err : start_pulse(collector);
 }
 

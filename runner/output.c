@@ -247,12 +247,9 @@ int output_open(const struct output_names *names, struct output *ret_output)
 	err = output_expand(names, ret_output->path);
 	if (err == 0 && names->dir)
 		err = make_folders(names->dir);
-	if (err == 0)
-		err = check_name(ret_output->path, names->force);
-	if (err == 0)
-		err = check_beside(names, ret_output->path);
-	if (err == 0)
-		err = open_partial(ret_output);
+	err = err ?: check_name(ret_output->path, names->force);
+	err = err ?: check_beside(names, ret_output->path);
+	err = err ?: open_partial(ret_output);
 	if (err < 0)
 		return err;
 	flock(ret_output->fd, LOCK_EX | LOCK_NB);

@@ -186,10 +186,8 @@ static int enter_one(struct run *run, struct attached *attached, struct entering
 
 	tracker_attached(&collector->tracker, attached->order.pid);
 	err = attacher_enter(&attached->attacher);
-	if (err == 0)
-		err = collector_run_until(collector, attached->attacher.process.fd);
-	if (err == 0)
-		err = attacher_take(&attached->attacher, &outcome);
+	err = err ?: collector_run_until(collector, attached->attacher.process.fd);
+	err = err ?: attacher_take(&attached->attacher, &outcome);
 	if (err == 0 && outcome.error < 0) {
 		run_fail(run, 0, "%s", outcome.message);
 		return outcome.error;

@@ -187,16 +187,10 @@ static int run_records_begin(struct trace_writer *writer, const struct run_optio
 			     const struct clock_pair *first_pair)
 {
 	struct fact_writer facts = { writer, first_pair->ticks };
-	int err = store_run(writer, options);
-
-	if (err == 0)
-		err = store_clock(writer, first_pair);
-	if (err == 0)
-		err = run_facts(write_fact, &facts);
-	if (err == 0)
-		err = store_options(&facts, options);
-	if (err == 0)
-		err = store_environment(&facts);
+	int err = store_run(writer, options) ?: store_clock(writer, first_pair);
+	err = err ?: run_facts(write_fact, &facts);
+	err = err ?: store_options(&facts, options);
+	err = err ?: store_environment(&facts);
 	for (size_t i = 0; i < options->n_facts && err == 0; i++)
 		err = write_fact(&facts, options->facts[i].key, options->facts[i].value);
 	return err;
@@ -289,8 +283,7 @@ static int open_sources(struct run *run)
 	for (size_t i = 1; err == 0 && i < run->n_attached; i++)
 		err = tracker_add_command(&collector->tracker, run->attached[i].order.pid,
 					  run->attached[i].program);
-	if (err == 0)
-		err = samples_open(&collector->samples, run->options, run->launch.pid);
+	err = err ?: samples_open(&collector->samples, run->options, run->launch.pid);
 	if (err == 0)
 		err = run->options->n_attach
 			      ? pmu_counters_attach(run->options->counters,
@@ -306,10 +299,8 @@ static int store_facts(struct run *run)
 {
 	int err = run_records_begin(run->writer, run->options, &run->first_pair);
 
-	if (err == 0)
-		err = placement_facts(&run->placement, run->options, store_run_fact, run);
-	if (err == 0)
-		err = samples_facts(&run->collector.samples, run->options, store_run_fact, run);
+	err = err ?: placement_facts(&run->placement, run->options, store_run_fact, run);
+	err = err ?: samples_facts(&run->collector.samples, run->options, store_run_fact, run);
 	return err == 0 ? collector_commit(&run->collector) : err;
 }
 

@@ -136,8 +136,7 @@ static int launch(struct run *run)
 	run_agent_find(run);
 	err = run_environment_make(run);
 	run->state.binding = &run->placement.binding;
-	if (err == 0)
-		err = launch_command(run);
+	err = err ?: launch_command(run);
 	if (err < 0)
 		return run_fail(run, err, "cannot start a process");
 	run_agent_start(run);
@@ -215,16 +214,11 @@ int run_check(const struct run_options *options, char *message, size_t n_bytes)
 			 options->pages);
 	else
 		err = samples_check(options, message, n_bytes);
-	if (err == 0)
-		err = collector_picks_check(options, message, n_bytes);
-	if (err == 0)
-		err = collector_control_check(options, NULL, message, n_bytes);
-	if (err == 0)
-		err = collector_triggers_check(options, &triggers, triggers_message);
-	if (err == 0)
-		err = collector_dump_check(options, message, n_bytes);
-	if (err == 0)
-		err = collector_last_check(options, message, n_bytes);
+	err = err ?: collector_picks_check(options, message, n_bytes);
+	err = err ?: collector_control_check(options, NULL, message, n_bytes);
+	err = err ?: collector_triggers_check(options, &triggers, triggers_message);
+	err = err ?: collector_dump_check(options, message, n_bytes);
+	err = err ?: collector_last_check(options, message, n_bytes);
 	if (err < 0 && triggers_message[0])
 		snprintf(message, n_bytes, "%s", triggers_message);
 	int n = err == 0 && options->counters ? snprintf(message, n_bytes, "--counters: ") : 0;
@@ -255,33 +249,20 @@ int run_record(const struct run_options *options, const struct run_observer *obs
 
 	run.options = &run.options_now;
 	*ret_summary = (struct run_summary){ .exit_status = 1, .wait_status = -1 };
-	err = check_proc(&run);
-	if (err == 0)
-		err = find_command(&run);
-	if (err == 0)
-		err = find_plugins(&run);
-	if (err == 0)
-		err = prepare_signals(&run);
-	if (err == 0)
-		err = find_placement(&run);
-	if (err == 0)
-		err = find_watches(&run);
-	if (err == 0)
-		err = run_pool_make(&run);
+	err = check_proc(&run) ?: find_command(&run);
+	err = err ?: find_plugins(&run);
+	err = err ?: prepare_signals(&run);
+	err = err ?: find_placement(&run);
+	err = err ?: find_watches(&run);
+	err = err ?: run_pool_make(&run);
 	if (err == 0)
 		memcpy(run.pool.control->load, run.load, sizeof(run.load));
-	if (err == 0)
-		err = run_libraries_find(&run);
-	if (err == 0)
-		err = launch(&run);
-	if (err == 0)
-		err = run_output_open(&run);
-	if (err == 0)
-		err = run_output_check(&run);
-	if (err == 0)
-		err = run_collector_start(&run);
-	if (err == 0)
-		err = run_command_start(&run);
+	err = err ?: run_libraries_find(&run);
+	err = err ?: launch(&run);
+	err = err ?: run_output_open(&run);
+	err = err ?: run_output_check(&run);
+	err = err ?: run_collector_start(&run);
+	err = err ?: run_command_start(&run);
 	if (err == 0) {
 		collect(&run);
 		run_output_name(&run);

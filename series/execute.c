@@ -111,8 +111,7 @@ static int redirect_all(const struct series_execution *execution)
 	if (err == 0)
 		err = redirect(workload->input ? workload->input : "/dev/null", O_RDONLY, 0);
 	snprintf(path, sizeof(path), "%s/stdout", execution->path);
-	if (err == 0)
-		err = redirect(path, O_WRONLY | O_CREAT | O_TRUNC, 1);
+	err = err ?: redirect(path, O_WRONLY | O_CREAT | O_TRUNC, 1);
 	snprintf(path, sizeof(path), "%s/stderr", execution->path);
 	return err == 0 ? redirect(path, O_WRONLY | O_CREAT | O_TRUNC, 2) : err;
 }
@@ -131,8 +130,7 @@ static int set_environment(const struct series_execution *execution)
 	const struct series *series = execution->plan->series;
 	int err = set_variables(&series->environment);
 
-	if (err == 0)
-		err = set_variables(&workload_of(execution)->environment);
+	err = err ?: set_variables(&workload_of(execution)->environment);
 	return err == 0 ? set_variables(&series->modes[execution->item->mode].environment) : err;
 }
 
@@ -222,8 +220,7 @@ static _Noreturn void be_run(const struct series_execution *execution, int repor
 	snprintf(path, sizeof(path), "%s/memsight.log", execution->path);
 	log = fopen(path, "we");
 	err = log ? redirect_all(execution) : -errno;
-	if (err == 0)
-		err = set_environment(execution);
+	err = err ?: set_environment(execution);
 	if (err == 0)
 		record(execution, log, &report);
 	else
@@ -363,8 +360,7 @@ int series_execute(const struct series_execution *execution, int stop_fd,
 	cleanup_close(&child_fd);
 	child_fd = -1;
 	err = attend(execution, pid, report_fd, stop_fd, &outcome);
-	if (err == 0)
-		err = look_at_output(execution, stop_fd, &outcome);
+	err = err ?: look_at_output(execution, stop_fd, &outcome);
 	if (err == 0)
 		*ret_outcome = outcome;
 	return err;

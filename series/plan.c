@@ -174,8 +174,7 @@ static int add_command(struct series_plan *plan, const struct naming *naming, co
 	if (err < 0)
 		snprintf(naming->message, SERIES_MESSAGE_BYTES,
 			 "the name '%.200s' is too long for a folder", base);
-	if (err == 0)
-		err = replace_first(naming->line, file, &program.words);
+	err = err ?: replace_first(naming->line, file, &program.words);
 	return err < 0 ? err : add_program(plan, &program);
 }
 
@@ -295,8 +294,7 @@ int series_plan_make(const struct series *series, uint64_t seed, struct series_p
 
 	for (size_t i = 0; i < series->n_workloads && err == 0; i++)
 		err = expand_workload(&plan, &series->workloads[i], message);
-	if (err == 0)
-		err = lay_out(&plan);
+	err = err ?: lay_out(&plan);
 	if (err < 0) {
 		series_plan_finish(&plan);
 		return err;

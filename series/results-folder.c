@@ -150,8 +150,7 @@ int series_folder_open(const struct series *series, bool is_shared, uint64_t *se
 	int err = open_folder(series->output, is_shared, &folder);
 
 	message[0] = '\0';
-	if (err == 0)
-		err = read_list(&folder, &list);
+	err = err ?: read_list(&folder, &list);
 	if (err == -ENOENT)
 		err = begin_list(&folder, series, *seed);
 	else if (err == 0)

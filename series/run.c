@@ -187,10 +187,8 @@ static int do_item(struct running *running, size_t i, const char *name)
 	struct series_execution execution = execution_of(running, i, path);
 
 	err = series_execute(&execution, running->stop_fd, &outcome);
-	if (err == 0)
-		err = series_execution_note(&execution, &outcome);
-	if (err == 0)
-		err = series_folder_end(folder, name);
+	err = err ?: series_execution_note(&execution, &outcome);
+	err = err ?: series_folder_end(folder, name);
 	if (err < 0) {
 		series_folder_remove(folder, name);
 		return err;

@@ -224,8 +224,7 @@ static int submit_array(const struct series_slurm *slurm, struct series_submissi
 	add(&words, "--output=%s/" FOLDER "/%%A_%%a.log", slurm->folder->path);
 	err = add_arguments(&words, slurm->arguments, message);
 	add(&words, "%s/" FOLDER "/job.sh", slurm->folder->path);
-	if (err == 0)
-		err = ask(&words, &text, message);
+	err = err ?: ask(&words, &text, message);
 	return err < 0 ? err : take_id(text, submission->array_id, message);
 }
 
@@ -254,8 +253,7 @@ static int submit_analyze(const struct series_slurm *slurm, struct series_submis
 	add(&words, "--output=%s/" FOLDER "/analyze.log", slurm->folder->path);
 	err = add_arguments(&words, slurm->arguments, message);
 	add(&words, "--wrap=%s", command);
-	if (err == 0)
-		err = ask(&words, &text, message);
+	err = err ?: ask(&words, &text, message);
 	return err < 0 ? err : take_id(text, submission->analyze_id, message);
 }
 
@@ -307,17 +305,12 @@ int series_slurm_submit(const struct series_slurm *slurm, struct series_submissi
 	if (mkdirat(slurm->folder->fd, FOLDER, 0777) < 0 && errno != EEXIST)
 		return -errno;
 	err = write_file(slurm->folder, "runs.lst", list, 0666);
-	if (err == 0)
-		err = write_file(slurm->folder, "job.sh", script, 0777);
-	if (err == 0)
-		err = submit_array(slurm, &submission, message);
+	err = err ?: write_file(slurm->folder, "job.sh", script, 0777);
+	err = err ?: submit_array(slurm, &submission, message);
 	/* At once: should the next step fail, the array is there nevertheless. */
-	if (err == 0)
-		err = note_jobs(slurm, &submission);
-	if (err == 0)
-		err = submit_analyze(slurm, &submission, message);
-	if (err == 0)
-		err = note_jobs(slurm, &submission);
+	err = err ?: note_jobs(slurm, &submission);
+	err = err ?: submit_analyze(slurm, &submission, message);
+	err = err ?: note_jobs(slurm, &submission);
 	if (err == 0)
 		*ret_submission = submission;
 	return err;

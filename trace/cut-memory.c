@@ -141,8 +141,7 @@ static int end_block(struct cut *cut, struct cut_place *place, uint32_t thread,
 	}
 	place->birth = 0;
 	r = add_event(cut, thread, end, &ghost.end);
-	if (r == 0)
-		r = grow_one(&cut->ghosts, cut->n_ghosts, &cut->n_ghosts_allocated);
+	r = r ?: grow_one(&cut->ghosts, cut->n_ghosts, &cut->n_ghosts_allocated);
 	if (r == 0)
 		cut->ghosts[cut->n_ghosts++] = ghost;
 	return r;

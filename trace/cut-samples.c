@@ -186,8 +186,7 @@ int cut_decide_perf(struct cut *cut)
 	for (size_t i = 0; r == 0 && i < cut->n_processes; i++)
 		if (cut->processes[i].is_kept)
 			r = key_map_put(&pids, cut->processes[i].pid, 0, i + 1);
-	if (r == 0)
-		r = find_ends(cut, &ends) ?: decide_records(cut, &pids, &ends);
+	r = r ?: find_ends(cut, &ends) ?: decide_records(cut, &pids, &ends);
 	key_map_finish(&pids);
 	key_map_finish(&ends);
 	return r;

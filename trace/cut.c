@@ -192,10 +192,8 @@ static int write_cut(struct cut *cut)
 	if (cut->n_read_events > cut->n_kept_events)
 		cut->n_dropped_events += cut->n_read_events - cut->n_kept_events;
 	r = write_fact(cut, TRACE_CUT_FACT_SPAN, cut->options->span);
-	if (r == 0)
-		r = write_count(cut, TRACE_CUT_FACT_EVENTS, cut->n_dropped_events);
-	if (r == 0)
-		r = write_count(cut, TRACE_CUT_FACT_SAMPLES, cut->n_dropped_samples);
+	r = r ?: write_count(cut, TRACE_CUT_FACT_EVENTS, cut->n_dropped_events);
+	r = r ?: write_count(cut, TRACE_CUT_FACT_SAMPLES, cut->n_dropped_samples);
 	return r == 0 && !cut->has_windows ? write_window(cut) : r;
 }
 
@@ -226,17 +224,11 @@ static int write_all(struct cut *cut)
 	if (r < 0)
 		return r;
 	decide_threads(cut);
-	r = cut_write_records(cut);
-	if (r == 0)
-		r = write_all_nodes(cut);
-	if (r == 0)
-		r = cut_write_code(cut);
-	if (r == 0)
-		r = cut_write_perf(cut);
-	if (r == 0)
-		r = cut_write_events(cut);
-	if (r == 0)
-		r = write_cut(cut);
+	r = cut_write_records(cut) ?: write_all_nodes(cut);
+	r = r ?: cut_write_code(cut);
+	r = r ?: cut_write_perf(cut);
+	r = r ?: cut_write_events(cut);
+	r = r ?: write_cut(cut);
 	return r == 0 ? trace_writer_commit(cut->writer, &cut->options->commit, NULL) : r;
 }
 
@@ -268,10 +260,8 @@ int trace_cut(const struct trace_cut *options, struct trace_cut_result *ret_resu
 		return r;
 	}
 	r = trace_writer_open(options->fd, trace_reader_header(cut.reader), &cut.writer);
-	if (r == 0)
-		r = read_all(&cut);
-	if (r == 0)
-		r = write_all(&cut);
+	r = r ?: read_all(&cut);
+	r = r ?: write_all(&cut);
 	if (r == 0) {
 		const struct trace_writer_totals *totals = trace_writer_totals(cut.writer);
 

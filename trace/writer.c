@@ -143,8 +143,7 @@ int trace_writer_branch(const struct trace_writer *writer, int fd, struct trace_
 	branch->file_bytes = writer->file_bytes;
 	branch->totals = writer->totals;
 	r = trace_compressor_init(&branch->compressor);
-	if (r == 0)
-		r = trace_index_copy(&writer->index, &branch->index);
+	r = r ?: trace_index_copy(&writer->index, &branch->index);
 	if (r < 0) {
 		trace_writer_close(branch);
 		return r;
@@ -374,8 +373,7 @@ int trace_writer_record(struct trace_writer *writer, const void *record, size_t 
 	if (!stream)
 		return -ENOMEM;
 	int r = reserve(writer, stream, n_bytes, &out);
-	if (r == 0)
-		r = trace_record_put(out, record, struct_bytes, strings, n_strings);
+	r = r ?: trace_record_put(out, record, struct_bytes, strings, n_strings);
 	if (r < 0)
 		return r;
 	stream->n_bytes += n_bytes;
@@ -704,8 +702,7 @@ static int commit_segment(struct trace_writer *writer, const struct trace_commit
 	size_t n_data_bytes = writer->data.n_bytes;
 	uint64_t raw_bytes = writer->raw_bytes;
 
-	if (r == 0)
-		r = add_commit(writer, commit) ?: trace_index_reserve(&writer->index);
+	r = r ?: add_commit(writer, commit) ?: trace_index_reserve(&writer->index);
 	if (r < 0)
 		entry = (struct trace_index_entry){ 0 };
 	else

@@ -455,18 +455,14 @@ int ta_attach_end(int fd, struct recording_welcome *ret_welcome, void **ret_pool
 {
 	int fds[2] = { -1, -1 };
 	int pool_fd;
-	int r = wait_welcome(fd, RECORDING_PATIENCE_MS);
-
-	if (r == 0)
-		r = take_welcome(fd, ret_welcome, fds);
+	int r = wait_welcome(fd, RECORDING_PATIENCE_MS) ?: take_welcome(fd, ret_welcome, fds);
 	pool_fd = fds[0];
 	if (r == 0)
 		take_limits(pool_fd);
 	if (r == 0 && !ta_attach_fits_limit(ret_welcome->pool_bytes) &&
 	    (ta_image.is_late || !ta_limit_make_room(ret_welcome->pool_bytes)))
 		r = -ENOMEM;
-	if (r == 0)
-		r = map_pool(pool_fd, ret_welcome->pool_bytes, ret_pool);
+	r = r ?: map_pool(pool_fd, ret_welcome->pool_bytes, ret_pool);
 	if (r == 0)
 		map_plan(fds[1], ret_welcome, ret_plan);
 	for (unsigned i = 0; i < 2; i++)

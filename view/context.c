@@ -126,8 +126,7 @@ static int count(struct view_context *context, struct view_part *part)
 	const char *path = sqlite3_db_filename(db_handle(context->db), "main");
 	int r = view_context_connect(context, path, &part->names, &part->db);
 
-	if (r == 0)
-		r = selection_apply(part->db, &selection);
+	r = r ?: selection_apply(part->db, &selection);
 	if (r < 0 && part->db && sqlite3_errcode(db_handle(part->db)) == SQLITE_INTERRUPT)
 		return -EINTR;
 	if (r == -EINTR || r == -ENOMEM || r >= 0)

@@ -264,8 +264,7 @@ static int write_elf(struct tar_writer *tar, const char *name, Elf *elf)
 
 	image.bytes = elf_rawfile(elf, &image.n_bytes);
 	int r = image.bytes ? find_holes(elf, &image) : -EIO;
-	if (r == 0)
-		r = write_image(tar, name, &image);
+	r = r ?: write_image(tar, name, &image);
 	free(image.holes);
 	return r;
 }
@@ -349,8 +348,7 @@ static int archive_file_add(struct tar_writer *tar, struct archive_names *names,
 	if (r > 0) {
 		result->n_files++;
 		r = write_elf(tar, name, object->elf);
-		if (r == 0)
-			r = add_debug_files(tar, names, object, result);
+		r = r ?: add_debug_files(tar, names, object, result);
 	}
 	if (r >= 0 && by_id && !object->build_id)
 		r = add_path(tar, names, object->path, by_id);

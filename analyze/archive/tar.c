@@ -182,8 +182,7 @@ static int write_long(struct tar_writer *tar, const char *name, char type)
 		return 0;
 	entry.n_bytes = strlen(name) + 1;
 	int r = write_head(tar, &entry);
-	if (r == 0)
-		r = compress(tar, name, (size_t)entry.n_bytes, ZSTD_e_continue);
+	r = r ?: compress(tar, name, (size_t)entry.n_bytes, ZSTD_e_continue);
 	return r < 0 ? r : write_padding(tar, entry.n_bytes);
 }
 

@@ -422,8 +422,7 @@ int merge_push(struct merge *merge, uint32_t thread, uint32_t process,
 	stream->is_used = true;
 	while (stream->frames && r == 0)
 		r = decode_more(merge, stream);
-	if (r == 0)
-		r = enqueue(merge, stream, event, start_ticks);
+	r = r ?: enqueue(merge, stream, event, start_ticks);
 	return r < 0 ? r : settle(merge, stream);
 }
 

@@ -105,8 +105,7 @@ static int add(struct results *results, const char *path, const char *named, str
 {
 	int r = grow_one(&results->items, results->n, &results->n_allocated);
 
-	if (r == 0)
-		r = results_name(named, result);
+	r = r ?: results_name(named, result);
 	if (r < 0)
 		return r;
 	result->path = strdup(path);
@@ -145,8 +144,7 @@ static int visit_folder(struct results *results, const char *folder, visit_entry
 		auto_free char *path = NULL;
 		if (r == 0 && asprintf(&path, "%s/%s", folder, entries[i]->d_name) < 0)
 			r = -ENOMEM;
-		if (r == 0)
-			r = visit(results, path, folder);
+		r = r ?: visit(results, path, folder);
 		free(entries[i]);
 	}
 	if (n >= 0)
@@ -297,8 +295,7 @@ static int compare(const void *a, const void *b)
 		return left->is_one_of_many ? 1 : -1;
 	if (left->is_one_of_many) {
 		order = strcmp(left->run.program, right->run.program);
-		if (order == 0)
-			order = strcmp(left->run.mode, right->run.mode);
+		order = order ?: strcmp(left->run.mode, right->run.mode);
 		if (order == 0 && left->run.repetition != right->run.repetition)
 			order = left->run.repetition < right->run.repetition ? -1 : 1;
 	}

@@ -516,11 +516,6 @@ static int write_names(struct tasks *tasks, sqlite3 *db)
 
 int tasks_write(struct tasks *tasks, sqlite3 *db, int64_t run_id)
 {
-	int r = write_processes(tasks, db, run_id);
-
-	if (r == 0)
-		r = write_threads(tasks, db, run_id);
-	if (r == 0)
-		r = write_names(tasks, db);
-	return r;
+	int r = write_processes(tasks, db, run_id) ?: write_threads(tasks, db, run_id);
+	return r ?: write_names(tasks, db);
 }

@@ -559,8 +559,7 @@ static int write_frames(struct stacks *stacks, sqlite3 *db, struct user_frames *
 			"INSERT INTO frame(id, object, path, offset, function, user_depth)"
 			" VALUES(?, ?, ?, ?, ?, ?)",
 			&frames);
-	if (r == 0)
-		r = statement_prepare(db, add_line_sql, &lines);
+	r = r ?: statement_prepare(db, add_line_sql, &lines);
 	const struct frame_writing writing = { frames, lines, users };
 	for (size_t i = 0; r == 0 && i < stacks->n_frames; i++) {
 		const struct stack_frame *frame = &stacks->frames[order[i].frame];
@@ -652,10 +651,8 @@ static int rename_all(const struct old_frames *old, sqlite3 *db, struct user_fra
 	auto_statement sqlite3_stmt *lines = NULL;
 	int r = statement_prepare(db, "UPDATE frame SET function = ?2 WHERE id = ?1", &name);
 
-	if (r == 0)
-		r = statement_prepare(db, "DELETE FROM frame_line WHERE frame_id = ?", &forget);
-	if (r == 0)
-		r = statement_prepare(db, add_line_sql, &lines);
+	r = r ?: statement_prepare(db, "DELETE FROM frame_line WHERE frame_id = ?", &forget);
+	r = r ?: statement_prepare(db, add_line_sql, &lines);
 	const struct rename statements = { name, forget, lines, users };
 	for (size_t i = 0; r == 0 && i < old->n; i++) {
 		if (i > 0 && old->items[i].frame.object != old->items[i - 1].frame.object)
@@ -700,16 +697,12 @@ int stacks_rename(struct stacks *stacks, sqlite3 *db)
 	struct old_frames old = { 0 };
 	int r = read_old(stacks, db, &old);
 
-	if (r == 0)
-		r = init_users(stacks, &users);
-	if (r == 0)
-		r = load_users(&users, db);
-	if (r == 0)
-		r = rename_all(&old, db, &users);
+	r = r ?: init_users(stacks, &users);
+	r = r ?: load_users(&users, db);
+	r = r ?: rename_all(&old, db, &users);
 	for (size_t i = 1; r == 0 && i < users.n_stacks; i++)
 		users.stacks[i].is_fixed = false;
-	if (r == 0)
-		r = user_frames_decide(&users) ?: write_users(&users, db);
+	r = r ?: user_frames_decide(&users) ?: write_users(&users, db);
 	free(old.items);
 	return r;
 }
@@ -771,13 +764,9 @@ int stacks_write(struct stacks *stacks, sqlite3 *db)
 	auto_users struct user_frames users = { 0 };
 	int r = init_users(stacks, &users);
 
-	if (r == 0)
-		r = load_users(&users, db);
-	if (r == 0)
-		r = write_frames(stacks, db, &users);
-	if (r == 0)
-		r = decide_users(stacks, &users, db);
-	if (r == 0)
-		r = call_texts_write(db);
+	r = r ?: load_users(&users, db);
+	r = r ?: write_frames(stacks, db, &users);
+	r = r ?: decide_users(stacks, &users, db);
+	r = r ?: call_texts_write(db);
 	return r < 0 ? r : write_stacks(stacks, db, &users);
 }

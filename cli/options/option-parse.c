@@ -606,8 +606,7 @@ int option_take_preset(struct option_set *options)
 		.options = options, .words = split, .n = (int)n, .origin = given->origin
 	};
 	options->is_preset = true;
-	if (r == 0)
-		r = parse_list(&list);
+	r = r ?: parse_list(&list);
 	options->is_preset = false;
 	options->has_preset = r == 0;
 	return r;
@@ -672,11 +671,8 @@ int option_parse(enum command_id command, int n_args, char **argv, struct option
 	if (r < 0 || action_is_given(options) || command == COMMAND_GLOBAL)
 		return r;
 
-	r = parse_variables(options);
-	if (r == 0)
-		r = parse_environment_words(options);
-	if (r == 0)
-		r = option_take_preset(options);
+	r = parse_variables(options) ?: parse_environment_words(options);
+	r = r ?: option_take_preset(options);
 	return r < 0 ? r : check_operands(options);
 }
 

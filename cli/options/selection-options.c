@@ -128,13 +128,10 @@ int selection_options_read(const struct option_set *options, sqlite3 *db,
 		.region = option_text(options, OPTION_REGION),
 	};
 	int status = read_time(options, OPTION_FROM, &ret_selection->from_ns);
-	if (status == CMD_DONE)
-		status = read_time(options, OPTION_TO, &ret_selection->to_ns);
+	status = status ?: read_time(options, OPTION_TO, &ret_selection->to_ns);
 	if (status == CMD_DONE && ret_selection->to_ns <= ret_selection->from_ns)
 		status = cmd_usage("--to lies before --from");
-	if (status == CMD_DONE)
-		status = read_addresses(options, ret_selection);
-	if (status == CMD_DONE)
-		status = read_runs(options, db, ret_selection);
+	status = status ?: read_addresses(options, ret_selection);
+	status = status ?: read_runs(options, db, ret_selection);
 	return status == CMD_DONE ? read_windows(options, db, ret_selection) : status;
 }

@@ -424,8 +424,7 @@ static int look(void *user, struct json *json)
 	}
 	if (r == 0 && json)
 		write_event(page, json);
-	if (r == 0)
-		r = page->state >= STATE_SHOWN;
+	r = r ?: page->state >= STATE_SHOWN;
 	pthread_mutex_unlock(&page->lock);
 	return r;
 }

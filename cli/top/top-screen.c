@@ -447,8 +447,7 @@ static int go_round(struct screen *screen)
 			screen->wish.n_rows = screen->first + (size_t)(2 * LINES);
 			err = top_arrange(screen->top, &screen->wish);
 		}
-		if (err == 0)
-			err = look(screen);
+		err = err ?: look(screen);
 	}
 	return err;
 }

@@ -74,10 +74,8 @@ static int find_function(struct paths *paths, struct names *names, const char *n
 	}
 	size_t number = paths->n_functions;
 	int r = grow_one(&names->next, number, &names->n_allocated);
-	if (r == 0)
-		r = add_function(paths, name, module);
-	if (r == 0)
-		r = key_map_put(&names->first, hash, 0, number);
+	r = r ?: add_function(paths, name, module);
+	r = r ?: key_map_put(&names->first, hash, 0, number);
 	if (r < 0)
 		return r;
 	names->next[number] = first;
@@ -166,10 +164,8 @@ static int add_to_frame(struct paths *paths, struct names *names, sqlite3_stmt *
 		step.is_excluded |= is_excluded(paths, name);
 	}
 	int r = find_function(paths, names, name ? name : made, module, &step.function);
-	if (r == 0)
-		r = find_source(paths, names, statement_string(row, COLUMN_FILE), &step.source);
-	if (r == 0)
-		r = add_called(paths, &step);
+	r = r ?: find_source(paths, names, statement_string(row, COLUMN_FILE), &step.source);
+	r = r ?: add_called(paths, &step);
 	if (r < 0)
 		return r;
 	if (step.source && !paths->functions[step.function].source)
@@ -190,12 +186,9 @@ static int read_frames(struct paths *paths, sqlite3 *db)
 	auto_statement sqlite3_stmt *stmt = NULL;
 	int r = grow_one(&names.next, 0, &names.n_allocated);
 
-	if (r == 0)
-		r = add_function(paths, "", "");
-	if (r == 0)
-		r = add_source(paths, "");
-	if (r == 0)
-		r = statement_prepare(db, frames_sql, &stmt);
+	r = r ?: add_function(paths, "", "");
+	r = r ?: add_source(paths, "");
+	r = r ?: statement_prepare(db, frames_sql, &stmt);
 	while (r == 0 && (r = statement_step(stmt)) == 1)
 		r = add_to_frame(paths, &names, stmt);
 	return r;
@@ -229,8 +222,7 @@ static int allocate(struct paths *paths, sqlite3 *db)
 				  " coalesce((SELECT min(id) FROM stack), 1),"
 				  " coalesce((SELECT min(id) FROM frame), 1)",
 				  &stmt);
-	if (r == 0)
-		r = statement_step(stmt);
+	r = r ?: statement_step(stmt);
 	if (r < 0)
 		return r;
 	int64_t last_stack = sqlite3_column_int64(stmt, 0);

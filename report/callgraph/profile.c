@@ -234,8 +234,7 @@ static int add_sites(struct profile *profile, sqlite3_stmt *stmt, int has_places
 			continue;
 		size_t n = paths_walk(profile->paths, sqlite3_column_int64(stmt, 0), steps);
 		int r = has_places ? add_places(profile, steps, n, sum.value, seen) : 0;
-		if (r == 0)
-			r = add_path(profile, steps, n, &sum, seen);
+		r = r ?: add_path(profile, steps, n, &sum, seen);
 		if (r < 0)
 			return r;
 	}
@@ -254,9 +253,7 @@ static int add_all(struct profile *profile, sqlite3 *db, const struct profile_re
 	int r = !stmt ? -EPROTO : !seen || !profile->functions ? -ENOMEM : 0;
 	for (size_t i = 0; r == 0 && i < n; i++)
 		profile->functions[i].number = (uint32_t)i;
-	if (r == 0)
-		r = add_sites(profile, stmt, request->has_places, seen);
-	return r;
+	return r ?: add_sites(profile, stmt, request->has_places, seen);
 }
 
 int profile_open(sqlite3 *db, const struct profile_request *request, struct profile **ret_profile)

@@ -213,14 +213,10 @@ int curves_read(sqlite3 *db, int64_t run_id, unsigned n_columns, struct curves *
 	double *own = calloc(n_columns, sizeof(*own));
 	int r = own ? allocate(curves) : -ENOMEM;
 
-	if (r == 0)
-		r = read_span(db, run_id, curves);
-	if (r == 0)
-		r = read_intervals(db, run_id, curves);
-	if (r == 0)
-		r = read_resident(db, run_id, curves, own);
-	if (r == 0)
-		r = read_touched(db, run_id, curves, own);
+	r = r ?: read_span(db, run_id, curves);
+	r = r ?: read_intervals(db, run_id, curves);
+	r = r ?: read_resident(db, run_id, curves, own);
+	r = r ?: read_touched(db, run_id, curves, own);
 	free(own);
 	if (r == 0)
 		find_most(curves);

@@ -158,8 +158,7 @@ static int make_part(struct heat *heat, const struct heat_request *request,
 			      &heat->n_bands);
 	if (r == 0 && request->high)
 		r = place_range(heat, request, asked);
-	if (r == 0)
-		r = size_cells(heat, request, asked);
+	r = r ?: size_cells(heat, request, asked);
 	heat->picture = picture_free(heat->picture);
 	return r < 0 ? r : picture_make(heat->store, asked, &heat->picture);
 }
@@ -214,12 +213,9 @@ int heat_make(sqlite3 *db, const struct heat_request *request, struct heat *heat
 	int r = find_ids(db, request, &asked) ?: open_store(db, heat);
 	if (r == -ENODATA && !has_rows(db, request->run_id))
 		r = -ENOENT;
-	if (r == 0)
-		r = picture_make(heat->store, &asked, &heat->picture);
-	if (r == 0)
-		r = make_part(heat, request, &asked);
-	if (r == 0)
-		r = picture_pages_read(db, heat->store, heat->picture, &heat->pages);
+	r = r ?: picture_make(heat->store, &asked, &heat->picture);
+	r = r ?: make_part(heat, request, &asked);
+	r = r ?: picture_pages_read(db, heat->store, heat->picture, &heat->pages);
 	if (r < 0)
 		return r;
 	measure(heat);

@@ -368,8 +368,7 @@ static int check_rule_of(const struct check_request *request, enum check_rule ru
 		return 0;
 	if (has_base)
 		r = read_numbers(request, 0, rule, &before, ret_failed);
-	if (r == 0)
-		r = read_numbers(request, 1, rule, &after, ret_failed);
+	r = r ?: read_numbers(request, 1, rule, &after, ret_failed);
 	if (r == 0 && request->has_most[rule])
 		r = judge_limit(request, rule, &after, results);
 	if (r == 0 && has_base && is_comparable(request, rule))

@@ -436,10 +436,8 @@ static int pair_deeper(const struct part *a, const struct part *b, size_t depth)
 		return 0;
 	}
 	int r = split(a->sites, a->n, depth, &parts[0]);
-	if (r == 0)
-		r = split(b->sites, b->n, depth, &parts[1]);
-	if (r == 0)
-		r = pair_parts(&parts[0], &parts[1], depth + 1);
+	r = r ?: split(b->sites, b->n, depth, &parts[1]);
+	r = r ?: pair_parts(&parts[0], &parts[1], depth + 1);
 	free(parts[0].items);
 	free(parts[1].items);
 	return r;
@@ -577,8 +575,7 @@ int diff_sites_pair(struct diff_sites *sites)
 		size_t n_open = open_first(sites);
 		if (pass == PASS_NAMES)
 			r = diff_renames_find(sites, sites->items, n_open);
-		if (r == 0)
-			r = pair_pass(sites, n_open, (enum pass)pass);
+		r = r ?: pair_pass(sites, n_open, (enum pass)pass);
 	}
 	for (size_t i = 0; i < sites->n; i++) {
 		struct diff_site *site = &sites->items[i];

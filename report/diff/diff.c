@@ -394,10 +394,7 @@ static int find(struct diff *diff, sqlite3 **ret_failed)
 int diff_write(FILE *out, const struct diff_request *request, sqlite3 **ret_failed)
 {
 	struct diff diff = { .request = request };
-	int r = find(&diff, ret_failed);
-
-	if (r == 0)
-		r = fill_table(&diff);
+	int r = find(&diff, ret_failed) ?: fill_table(&diff);
 	if (r == 0)
 		r = fit_lines_write(out, request->format == TABLE_TEXT ? request->width : 0,
 				    write_rows, &diff);

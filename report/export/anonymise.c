@@ -335,15 +335,12 @@ static int rewrite(const char *path, struct export_progress *progress)
 
 	if (r == 0 && pseudonyms_register(db) != SQLITE_OK)
 		r = -ENOMEM;
-	if (r == 0)
-		r = run(db, first_sql);
+	r = r ?: run(db, first_sql);
 	if (r == 0 && statement_has_column(db, NULL, "sqlite_stat4", NULL))
 		r = run(db, "DELETE FROM sqlite_stat4");
-	if (r == 0)
-		r = statement_kept(db) ?: replace_all(db, progress);
+	r = r ?: statement_kept(db) ?: replace_all(db, progress);
 	show(progress, &(struct progress_step){ .phase = "packing" });
-	if (r == 0)
-		r = run(db, last_sql);
+	r = r ?: run(db, last_sql);
 	if (r < 0 && sqlite3_errcode(db) == SQLITE_FULL)
 		r = -ENOSPC;
 	statement_forget(db);

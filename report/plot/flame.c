@@ -94,8 +94,7 @@ static int read_tree(struct plot *plot, struct tree *tree)
 	int r = row ? paths_open(plot->db, &folded, &tree->paths) : -EPROTO;
 	int code = SQLITE_DONE;
 
-	if (r == 0)
-		r = grow_one(&tree->nodes, 0, &tree->n_allocated);
+	r = r ?: grow_one(&tree->nodes, 0, &tree->n_allocated);
 	if (r < 0)
 		return r;
 	tree->nodes[tree->n++] = (struct node){ 0 };
@@ -226,8 +225,7 @@ static int draw(struct plot *plot, const struct tree *tree)
 	auto_free char *notes = NULL;
 	int r = starts ? make_notes(plot, tree, &notes) : -ENOMEM;
 
-	if (r == 0)
-		r = place_nodes(tree, starts);
+	r = r ?: place_nodes(tree, starts);
 	if (r < 0)
 		return r;
 	plot_frame(plot, notes);

@@ -95,10 +95,8 @@ int entry_step(struct entry *entry, struct attach_call *request)
 	r = remote_write(entry->pid, at, request, sizeof(*request));
 	if (r == 0)
 		r = entry_call(entry, entry->function, (const uint64_t[6]){ at }, &unused);
-	if (r == 0)
-		r = remote_read(entry->pid, at, request, sizeof(*request));
-	if (r == 0)
-		r = request->result;
+	r = r ?: remote_read(entry->pid, at, request, sizeof(*request));
+	r = r ?: request->result;
 	if (r < 0)
 		explain_step(entry, r);
 	return r;

@@ -116,10 +116,8 @@ static int look(struct entry *entry)
 {
 	int r = remote_modules_read(entry->pid, &entry->modules);
 
-	if (r == 0)
-		r = find_place(&entry->modules, &entry->place);
-	if (r == 0)
-		r = safety_create(&entry->modules, entry->place.return_at, &entry->safety);
+	r = r ?: find_place(&entry->modules, &entry->place);
+	r = r ?: safety_create(&entry->modules, entry->place.return_at, &entry->safety);
 	if (r == -EPERM || r == -EACCES) {
 		attach_explain(entry->pid, r, entry->outcome->message);
 		return entry->outcome->error = r;
@@ -361,8 +359,7 @@ static int open_by_memory(struct entry *entry)
 		return r < 0 ? r : (int)fd;
 	r = copy_library(entry, (int)fd);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", (int)fd);
-	if (r == 0)
-		r = open_by_path(entry, path);
+	r = r ?: open_by_path(entry, path);
 	entry_call(entry, close, (const uint64_t[6]){ fd }, &unused);
 	return r;
 }
@@ -489,8 +486,7 @@ static int commit(struct entry *entry)
 			     entry->entries.n * sizeof(*entry->entries.items));
 
 	entry->are_used = entry->entries.n > 0;
-	if (r == 0)
-		r = entry_step(entry, &request);
+	r = r ?: entry_step(entry, &request);
 	entry->outcome->n_slots = request.n_slots;
 	if (r == 0) {
 		entry_write_jumps(entry);
@@ -725,24 +721,17 @@ static int end_plugins(struct entry *entry)
 static int go_in(struct entry *entry)
 {
 	uint64_t deadline_ns = clock_ns(CLOCK_MONOTONIC) + entry->order->timeout_ns;
-	int r = find_guest(entry, deadline_ns);
-
-	if (r == 0)
-		r = load(entry);
-	if (r == 0)
-		r = know_library(entry);
-	if (r == 0)
-		r = begin(entry);
+	int r = find_guest(entry, deadline_ns) ?: load(entry);
+	r = r ?: know_library(entry);
+	r = r ?: begin(entry);
 	if (r < 0)
 		return r;
 	entry_prepare_jumps(entry);
 	r = entry_find_functions(entry);
 	if (r == 0)
 		entry_own_functions(entry);
-	if (r == 0)
-		r = settle_guest(entry);
-	if (r == 0)
-		r = stop_all(entry, clock_ns(CLOCK_MONOTONIC) + entry->order->timeout_ns);
+	r = r ?: settle_guest(entry);
+	r = r ?: stop_all(entry, clock_ns(CLOCK_MONOTONIC) + entry->order->timeout_ns);
 	if (r < 0) {
 		/* Nothing is hooked: no other thread can have met us. */
 		struct attach_outcome why = *entry->outcome;
@@ -758,8 +747,7 @@ static int go_in(struct entry *entry)
 		walk_heap(entry);
 	r = commit(entry);
 	let_others_go(entry);
-	if (r == 0)
-		r = begin_plugins(entry);
+	r = r ?: begin_plugins(entry);
 	let_go(entry);
 	memcpy(entry->outcome->entries_why, entry->entries.why, sizeof(entry->entries.why));
 	if (r == 0)
@@ -774,16 +762,11 @@ static int go_out(struct entry *entry)
 
 	if (r == 0 && (r = find_function(entry)) < 0)
 		entry_fail(entry, r, "memsight is not attached to process %d", (int)entry->pid);
-	if (r == 0)
-		r = entry_find_jumps(entry);
-	if (r == 0)
-		r = end_plugins(entry);
-	if (r == 0)
-		r = entry_find_functions(entry);
-	if (r == 0)
-		r = settle_guest(entry);
-	if (r == 0)
-		r = stop_all(entry, clock_ns(CLOCK_MONOTONIC) + entry->order->timeout_ns);
+	r = r ?: entry_find_jumps(entry);
+	r = r ?: end_plugins(entry);
+	r = r ?: entry_find_functions(entry);
+	r = r ?: settle_guest(entry);
+	r = r ?: stop_all(entry, clock_ns(CLOCK_MONOTONIC) + entry->order->timeout_ns);
 	if (r < 0)
 		return r;
 	if (entry->order->wants_contents)

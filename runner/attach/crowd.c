@@ -71,8 +71,7 @@ static int gather(void *user, pid_t tid)
 	if (tid == gathering->kept || is_known(gathering, tid))
 		return 0;
 	r = grow_array_of(&crowd->threads, crowd->n, 1, sizeof(*crowd->threads));
-	if (r == 0)
-		r = remote_seize(tid, &thread);
+	r = r ?: remote_seize(tid, &thread);
 	if (r < 0)
 		return has_ended(tid, r) ? 0 : r;
 	waits_note(&thread);

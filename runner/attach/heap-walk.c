@@ -107,8 +107,7 @@ static int walk_glibc(struct heap_glibc *glibc, const struct heap_target *target
 		heap_walk_say(walk, "the caches of its threads were not found in malloc");
 		return 0;
 	}
-	if (r == 0)
-		r = walk_arenas(glibc, piece, walk);
+	r = r ?: walk_arenas(glibc, piece, walk);
 	return r < 0 ? r : heap_mapped_find(glibc, walk);
 }
 
@@ -141,8 +140,7 @@ int heap_walk_read(const struct heap_target *target, struct heap_walk *ret_walk)
 
 	*ret_walk = (struct heap_walk){ 0 };
 	memory.reader = target->reader;
-	if (r == 0)
-		r = heap_walk_memory(&memory, target, ret_walk);
+	r = r ?: heap_walk_memory(&memory, target, ret_walk);
 	heap_memory_finish(&memory);
 	return r;
 }

@@ -480,8 +480,7 @@ int remote_call_break(struct remote_loan *loan)
 	uint64_t deadline_ns = clock_ns(CLOCK_MONOTONIC) + SURE_NS;
 	int status, r = remote_interrupt(thread);
 
-	if (r == 0)
-		r = wait_status(thread, deadline_ns, &status);
+	r = r ?: wait_status(thread, deadline_ns, &status);
 	if (r == 0 && STOP_EVENT(status) != PTRACE_EVENT_STOP)
 		return settle(thread);
 	thread->is_standing = r == 0;
@@ -539,10 +538,8 @@ int remote_borrow(struct remote_thread *thread, const struct remote_place *place
 		return -ENOTSUP;
 	r = write_frame(ret_loan, thread->registers.rsp - RED_ZONE_BYTES, &ret_loan->own_frame);
 	/* A stack that ends here is not used. */
-	if (r == 0)
-		r = remote_read(tid, ret_loan->own_frame - sizeof(room), room, sizeof(room));
-	if (r == 0)
-		r = remote_read(tid, errno_of(ret_loan), &ret_loan->errno_value, sizeof(int));
+	r = r ?: remote_read(tid, ret_loan->own_frame - sizeof(room), room, sizeof(room));
+	r = r ?: remote_read(tid, errno_of(ret_loan), &ret_loan->errno_value, sizeof(int));
 	if (r < 0) {
 		ret_loan->own_frame = 0;
 		return r;

@@ -233,13 +233,9 @@ int safety_create(const struct remote_modules *modules, uintptr_t handler_return
 		return -ENOMEM;
 	safety->pid = modules->pid;
 	safety->handler_return = handler_return;
-	r = add_libc(safety, modules);
-	if (r == 0)
-		r = image_each_map(safety->pid, note_made, &safety->made);
-	if (r == 0)
-		r = safety->made.err;
-	if (r == 0)
-		r = begin_unwinding(safety);
+	r = add_libc(safety, modules) ?: image_each_map(safety->pid, note_made, &safety->made);
+	r = r ?: safety->made.err;
+	r = r ?: begin_unwinding(safety);
 	if (r < 0) {
 		safety_destroy(safety);
 		return r;

@@ -423,11 +423,8 @@ int attach_check(pid_t pid, char message[ATTACH_MESSAGE_BYTES])
 	r = read_status(pid, &status);
 	if (r < 0)
 		return say(message, -ESRCH, "there is no process %d", (int)pid);
-	r = check_status(pid, status, message);
-	if (r == 0)
-		r = check_filters(pid, message);
-	if (r == 0)
-		r = check_program(pid, message);
+	r = check_status(pid, status, message) ?: check_filters(pid, message);
+	r = r ?: check_program(pid, message);
 	return r == 0 ? check_memory(pid, message) : r;
 }
 

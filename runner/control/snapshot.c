@@ -84,8 +84,7 @@ static int publish(struct snapshot *snapshot)
 
 	while (err == -EEXIST && snapshot->number) {
 		err = take_next_name(snapshot);
-		if (err == 0)
-			err = new_file_publish(snapshot->partial, snapshot->path, false);
+		err = err ?: new_file_publish(snapshot->partial, snapshot->path, false);
 	}
 	return err;
 }
@@ -96,8 +95,7 @@ static void *run(void *context)
 	uint64_t one = 1;
 	int r = io_copy_range(snapshot->source_fd, 0, snapshot->fd, 0, snapshot->n_bytes);
 
-	if (r == 0)
-		r = publish(snapshot);
+	r = r ?: publish(snapshot);
 	if (r < 0)
 		unlink(snapshot->partial);
 	snapshot->result = r;

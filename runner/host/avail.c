@@ -251,8 +251,7 @@ static int look_at_kind(const struct avail *avail, const char *kind)
 	char problem[KINDS_HELPER_PROBLEM_BYTES] = "", about[AVAIL_TEXT_BYTES] = "";
 	int err = kinds_helper_add(&helper, "heap", kind);
 
-	if (err == 0)
-		err = kinds_helper_run(&helper, take_kind, about, problem);
+	err = err ?: kinds_helper_run(&helper, take_kind, about, problem);
 	return avail_give(avail, &(struct avail_item){ "heap kinds", kind, err == 0,
 						       err == 0 ? about : problem, "" });
 }
@@ -414,8 +413,7 @@ static int avail_privileges(const struct avail *avail)
 			   permissions.has_seccomp ? "a seccomp filter binds this process"
 						   : "no seccomp filter",
 			   "allow perf_event_open in the container's seccomp profile");
-	if (err == 0)
-		err = give_pages(avail);
+	err = err ?: give_pages(avail);
 	return err == 0 ? give_memory(avail, &permissions) : err;
 }
 

@@ -534,8 +534,7 @@ static int load_one(struct plugins *plugins, const char *given, bool is_first)
 	/* They are the first library's. */
 	if (r == 0 && is_first)
 		r = add_functions(plugins, RING_LOAD_INIT, plugins->options->init_functions);
-	if (r == 0)
-		r = add_plugins(plugins, fd, given);
+	r = r ?: add_plugins(plugins, fd, given);
 	if (r == 0 && is_first)
 		r = add_functions(plugins, RING_LOAD_FINI, plugins->options->fini_functions);
 	return r == 0 ? try_library(plugins, given, entry) : r;
@@ -559,8 +558,7 @@ int plugins_prepare(const struct run_options *options, char load[RING_LOAD_BYTES
 	elf_version(EV_CURRENT);
 	for (size_t i = 0; r == 0 && options->load[i]; i++)
 		r = load_one(&plugins, options->load[i], i == 0);
-	if (r == 0)
-		r = choose_all(&plugins) ?: give_all(&plugins, sink, user);
+	r = r ?: choose_all(&plugins) ?: give_all(&plugins, sink, user);
 	for (size_t i = 0; i < plugins.n; i++)
 		free(plugins.components[i].line);
 	free(plugins.components);

@@ -54,8 +54,7 @@ static int start(const struct kinds_helper *helper, char *path, pid_t *ret_pid, 
 	if (err != 0)
 		return -err;
 	err = posix_spawn_file_actions_adddup2(&actions, writing, STDOUT_FILENO);
-	if (err == 0)
-		err = posix_spawn(ret_pid, path, &actions, NULL, argv, environ);
+	err = err ?: posix_spawn(ret_pid, path, &actions, NULL, argv, environ);
 	posix_spawn_file_actions_destroy(&actions);
 	if (err == 0)
 		*ret_fd = steal_fd(&reading);
@@ -92,8 +91,7 @@ int kinds_helper_run(const struct kinds_helper *helper,
 	pid_t pid;
 
 	err = library_find_beside(HELPER_NAME, path, sizeof(path));
-	if (err == 0)
-		err = start(helper, path, &pid, &fd);
+	err = err ?: start(helper, path, &pid, &fd);
 	if (err < 0) {
 		snprintf(problem, KINDS_HELPER_PROBLEM_BYTES,
 			 "%s needs %s, which cannot be run: %s (it is built where libmemkind and "
@@ -475,10 +473,8 @@ int placement_find(const struct run_options *options, struct placement *ret_plac
 
 	*ret_placement = (struct placement){ .kind = "" };
 	err = find_heap(&finding, &helper);
-	if (err == 0)
-		err = find_buffers(&finding, &helper);
-	if (err == 0)
-		err = find_binding(&finding, &helper);
+	err = err ?: find_buffers(&finding, &helper);
+	err = err ?: find_binding(&finding, &helper);
 	if (err < 0 || helper.n == 0)
 		return err;
 	return kinds_helper_run(&helper, take_line, ret_placement, problem);

@@ -129,9 +129,7 @@ static int take_written(void *user, struct page_scan *request,
 	(void)request;
 	for (size_t i = 0; i < n && err == 0; i++) {
 		err = add_run(asking, asking->clean, regions[i].start, 0);
-		if (err == 0)
-			err = add_run(asking, regions[i].start, regions[i].end,
-				      TRACE_WRITE_WRITTEN);
+		err = err ?: add_run(asking, regions[i].start, regions[i].end, TRACE_WRITE_WRITTEN);
 		asking->clean = regions[i].end;
 	}
 	return err;
@@ -210,8 +208,7 @@ static int take_huge(void *user, struct page_scan *request, const struct page_sc
 	(void)request;
 	for (size_t i = 0; i < n && err == 0; i++) {
 		err = look_at_small(asking, asking->small, regions[i].start);
-		if (err == 0)
-			err = add_run(asking, regions[i].start, regions[i].end, TRACE_WRITE_HUGE);
+		err = err ?: add_run(asking, regions[i].start, regions[i].end, TRACE_WRITE_HUGE);
 		asking->small = regions[i].end;
 	}
 	return err;

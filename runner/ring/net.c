@@ -40,8 +40,7 @@ static int add_place(struct event_net *net, const struct net_event *event)
 
 	if (net->n_places >= NET_MAX_PLACES)
 		r = forget_old(net, net->safe_ticks);
-	if (r == 0)
-		r = grow_one(&net->places, net->n_places, &net->n_places_allocated);
+	r = r ?: grow_one(&net->places, net->n_places, &net->n_places_allocated);
 	if (r == 0)
 		r = key_map_put(&net->by_address, event->event.address, event->process,
 				net->n_places + 1);

@@ -103,8 +103,7 @@ unsigned view_answer_make(struct view_context *context, enum view_answer answer,
 	int r = makers[answer] ? 0 : -ENOSYS;
 	if (r == 0 && view_answer_takes(answer, VIEW_RUN_NAME))
 		r = find_run(&question);
-	if (r == 0)
-		r = makers[answer](&question);
+	r = r ?: makers[answer](&question);
 	r = verdict(&question, r) ?: json_finish(&question.json, ret_text, ret_n_bytes);
 	json_drop(&question.json);
 	context->error = r;

@@ -357,10 +357,8 @@ int view_at(struct view_question *question)
 		return r;
 	json_open(&question->json, '{');
 	r = write_owner(question, &place, &base, &site);
-	if (r == 0)
-		r = view_stack(question, site);
-	if (r == 0)
-		r = write_samples(question, &place, base);
+	r = r ?: view_stack(question, site);
+	r = r ?: write_samples(question, &place, base);
 	json_close(&question->json, '}');
 	return r;
 }

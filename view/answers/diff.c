@@ -145,8 +145,7 @@ static int write_row(struct columns *columns, const struct comparison *compariso
 				  change + row->half };
 	int r = write_place(columns, comparison->paths, row->stack_id);
 
-	if (r == 0)
-		r = write_name(columns, comparison, row);
+	r = r ?: write_name(columns, comparison, row);
 	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
 		json_real(columns_at(columns, COLUMN_BEFORE + i),
 			  i < 3 || row->half >= 0 ? values[i] : NAN);
@@ -226,11 +225,8 @@ int view_diff(struct view_question *question)
 	if (r == 0)
 		r = find_side(question, VIEW_B, comparison.request.metric,
 			      &comparison.request.sides[1]);
-	if (r == 0)
-		r = diff_find(&comparison.request, &comparison.rows, &failed);
-	if (r == 0)
-		r = paths_open(question->db, &options, &comparison.paths);
-	if (r == 0)
-		r = statement_prepare(question->db, "SELECT site_name(?1, 5)", &comparison.name);
+	r = r ?: diff_find(&comparison.request, &comparison.rows, &failed);
+	r = r ?: paths_open(question->db, &options, &comparison.paths);
+	r = r ?: statement_prepare(question->db, "SELECT site_name(?1, 5)", &comparison.name);
 	return r < 0 ? r : write_diff(question, &comparison);
 }

@@ -353,14 +353,9 @@ int view_flame(struct view_question *question)
 	const struct paths_options options = {
 		.fold = view_value(question, VIEW_FULL, 0) ? PATHS_WHOLE : PATHS_ASKED,
 	};
-	int r = view_take_part(question, 0);
-
-	if (r == 0)
-		r = find_metric(question, &metric);
-	if (r == 0)
-		r = paths_open(question->db, &options, &paths);
+	int r = view_take_part(question, 0) ?: find_metric(question, &metric);
+	r = r ?: paths_open(question->db, &options, &paths);
 	flame.paths = paths;
-	if (r == 0)
-		r = view_prepare(question, metric.sql, &rows) ?: flame_add(&flame, rows);
+	r = r ?: view_prepare(question, metric.sql, &rows) ?: flame_add(&flame, rows);
 	return r < 0 ? r : write_flame(question, &flame, &metric);
 }

@@ -238,8 +238,7 @@ static int add_address(struct reading *reading, const struct object_block *block
 {
 	int r = grow_one(&reading->addresses, reading->n_blocks, &reading->n_blocks_allocated);
 
-	if (r == 0)
-		r = add_member(&reading->members, block->id);
+	r = r ?: add_member(&reading->members, block->id);
 	if (r > 0)
 		reading->addresses[reading->n_blocks++] = (uint64_t)block->address;
 	return r < 0 ? r : 0;
@@ -346,17 +345,11 @@ static int count(struct view_question *question, const struct object *object)
 		.from_ns = reading.from_ns,
 		.to_ns = reading.to_ns,
 	};
-	int r = read_levels(&reading);
-
-	if (r == 0)
-		r = read_blocks(&reading, meet_block);
-	if (r == 0)
-		r = number_members(&reading.members);
+	int r = read_levels(&reading) ?: read_blocks(&reading, meet_block);
+	r = r ?: number_members(&reading.members);
 	set_bounds(&reading);
-	if (r == 0)
-		r = picture_scan_touches(question->db, question->run, &visitor);
-	if (r == 0)
-		r = count_blocks(&reading);
+	r = r ?: picture_scan_touches(question->db, question->run, &visitor);
+	r = r ?: count_blocks(&reading);
 	return r < 0 && r != -ENOMEM && r != -EINTR ? -EPROTO : r;
 }
 
@@ -497,19 +490,14 @@ static bool is_short(struct view_question *question)
 static int write_object(struct view_question *question, const struct object *object)
 {
 	json_open(&question->json, '{');
-	int r = write_row(question, object);
-	if (r == 0)
-		r = write_block(question);
-	if (r == 0)
-		r = view_stack(question, object->site);
+	int r = write_row(question, object) ?: write_block(question);
+	r = r ?: view_stack(question, object->site);
 	if (is_short(question)) {
 		json_close(&question->json, '}');
 		return r;
 	}
-	if (r == 0)
-		r = write_threads(question, object->tally);
-	if (r == 0)
-		r = write_instructions(question, object->tally);
+	r = r ?: write_threads(question, object->tally);
+	r = r ?: write_instructions(question, object->tally);
 	object_tally_write(object->tally, &question->json, question->context->limits.is_short);
 	json_close(&question->json, '}');
 	return r;

@@ -144,13 +144,10 @@ int view_objects(struct view_question *question)
 	auto_statement sqlite3_stmt *stmt = NULL;
 	int r = find_sort(question, &order);
 
-	if (r == 0)
-		r = view_take_part(question, 0);
-	if (r == 0)
-		r = prepare_rows(question, order, &stmt);
+	r = r ?: view_take_part(question, 0);
+	r = r ?: prepare_rows(question, order, &stmt);
 	json_open(&question->json, '{');
-	if (r == 0)
-		r = view_members(question, count_sql);
+	r = r ?: view_members(question, count_sql);
 	json_name(&question->json, "rows");
 	if (r >= 0)
 		r = view_object_rows(question, stmt);

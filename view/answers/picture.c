@@ -219,13 +219,11 @@ static int make_picture(struct view_question *question, const struct picture_req
 	struct picture_pages pages = { 0 };
 	int r = view_context_pictures(question->context, &store);
 
-	if (r == 0)
-		r = picture_make(store, request, &picture);
+	r = r ?: picture_make(store, request, &picture);
 	if (r == -ENOENT)
 		return view_context_refuse(question->context, r,
 					   "the run has no blocks and samples to draw");
-	if (r == 0)
-		r = picture_pages_read(question->db, store, picture, &pages);
+	r = r ?: picture_pages_read(question->db, store, picture, &pages);
 	if (r == 0)
 		write_picture(question, picture, &pages);
 	picture_pages_finish(&pages);

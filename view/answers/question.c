@@ -80,9 +80,7 @@ int view_columns(struct view_question *question, const char *name, const char *s
 
 	if (name)
 		json_name(&question->json, name);
-	if (r == 0)
-		r = columns_of(&question->json, stmt, NULL);
-	return r;
+	return r ?: columns_of(&question->json, stmt, NULL);
 }
 
 int view_pairs(struct view_question *question, const char *name, const char *sql)

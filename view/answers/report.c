@@ -136,8 +136,7 @@ int view_report(struct view_question *question)
 	r = report->prepare ? report->prepare(question->db, &request) : 0;
 	json_open(&question->json, '{');
 	json_set_integer(&question->json, "is_part", report->scope != REPORT_OF_RUN);
-	if (r == 0)
-		r = write_list(question, report, &request);
+	r = r ?: write_list(question, report, &request);
 	json_close(&question->json, '}');
 	if (report->scope == REPORT_OF_SPAN) /* the connection also answers for other spans */
 		report->prepare(question->db, &(struct report_request){ .run_id = question->run });

@@ -101,8 +101,7 @@ static int write_has_picture(struct view_question *question)
 	size_t n;
 	int r = view_context_pictures(question->context, &store);
 
-	if (r == 0)
-		r = picture_bands(store, question->run, 0, &bands, &n);
+	r = r ?: picture_bands(store, question->run, 0, &bands, &n);
 	json_name(&question->json, "has_picture");
 	json_integer(&question->json, r == 0);
 	question->context->message[0] = '\0';
@@ -131,8 +130,7 @@ int view_run(struct view_question *question)
 	r = write_run(question);
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]) && r == 0; i++)
 		r = parts[i].write(question, parts[i].name, parts[i].sql);
-	if (r == 0)
-		r = write_has_picture(question) ?: view_members(question, offers_sql);
+	r = r ?: write_has_picture(question) ?: view_members(question, offers_sql);
 	json_close(&question->json, '}');
 	return r < 0 ? r : 0;
 }

@@ -312,8 +312,7 @@ static int find_picture(struct store *store)
 	struct picture *picture = NULL;
 	int r = view_context_pictures(store->context, &pictures);
 
-	if (r == 0)
-		r = picture_make(pictures, &request, &picture);
+	r = r ?: picture_make(pictures, &request, &picture);
 	if (r == 0) {
 		store->from_ns = picture->request.from_ns;
 		store->to_ns = picture->request.to_ns;
@@ -364,27 +363,19 @@ static int add_main_run(struct store *store)
 	if (r == 0)
 		r = add(store, &other_limits, "bands?process=%lld&run=%lld",
 			(long long)store->process_id, (long long)store->run_id);
-	if (r == 0)
-		r = add_whole_pictures(store);
-	if (r == 0)
-		r = add_flames(store, store->run_id, false);
-	if (r == 0)
-		r = add_objects(store, store->run_id);
-	if (r == 0)
-		r = add_reports(store);
-	return r;
+	r = r ?: add_whole_pictures(store);
+	r = r ?: add_flames(store, store->run_id, false);
+	r = r ?: add_objects(store, store->run_id);
+	return r ?: add_reports(store);
 }
 
 static int add_more(struct store *store)
 {
 	int r = add(store, &other_limits, "series");
 
-	if (r == 0)
-		r = add_other_run(store);
-	if (r == 0)
-		r = add_sites(store);
-	if (r == 0)
-		r = add_flames(store, store->run_id, true);
+	r = r ?: add_other_run(store);
+	r = r ?: add_sites(store);
+	r = r ?: add_flames(store, store->run_id, true);
 	return r < 0 ? r : add_all_parts(store);
 }
 
@@ -428,19 +419,14 @@ static int view_stored_make(struct view_context *context, const struct view_stor
 			       .max_bytes = stored->max_bytes };
 
 	json_open(&store.json, '{');
-	int r = find_what(&store, stored);
-	if (r == 0)
-		r = add(&store, &other_limits, "runs");
-	if (r == 0)
-		r = add_main_run(&store);
-	if (r == 0)
-		r = add_more(&store);
+	int r = find_what(&store, stored) ?: add(&store, &other_limits, "runs");
+	r = r ?: add_main_run(&store);
+	r = r ?: add_more(&store);
 	if (r == 0 && view_context_kept(context) < 0)
 		r = fault_of(view_context_kept(context));
 	tell(&store);
 	json_close(&store.json, '}');
-	if (r == 0)
-		r = store.json.error;
+	r = r ?: store.json.error;
 	if (r < 0)
 		json_drop(&store.json);
 	else
@@ -477,8 +463,7 @@ static int make_answers(const struct view_export *export, size_t max_bytes, char
 	size_t n_bytes = 0;
 	int r = view_context_open(&export->files, &context);
 
-	if (r == 0)
-		r = view_stored_make(context, &stored, &json);
+	r = r ?: view_stored_make(context, &stored, &json);
 	if (r == -EPROTO)
 		snprintf(message, VIEW_MESSAGE_BYTES, "%s",
 			 context->message[0] ? context->message
@@ -500,8 +485,7 @@ int view_export_write(const struct view_export *export, char *message)
 		r = -EFBIG;
 	if (r == 0) /* the answer that tells of all others comes on top */
 		r = make_answers(export, VIEW_EXPORT_MAX_BYTES - n_bytes - 4096, &answers, message);
-	if (r == 0)
-		r = view_page_store(answers, &text, &n_bytes);
+	r = r ?: view_page_store(answers, &text, &n_bytes);
 	if (r < 0)
 		return r;
 	const struct new_file file = { export->output, mode_of(export->files.database),

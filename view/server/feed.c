@@ -237,8 +237,7 @@ static void answer(struct view_feed *feed, struct view_job *job)
 	struct json json = { 0 };
 	int r = feed->live.answer(feed->live.user, job->answer, job->values, &json, message);
 
-	if (r == 0)
-		r = json_finish(&json, &job->text, &job->n_bytes);
+	r = r ?: json_finish(&json, &job->text, &job->n_bytes);
 	if (r < 0)
 		job->text = view_error_text(message[0] ? message : strerror(-r), &job->n_bytes);
 	job->status = status_of(r);
@@ -308,8 +307,7 @@ int view_feed_start(const struct view_live *live, struct view_feed **ret_feed)
 	pthread_condattr_destroy(&attributes);
 	r = -pthread_create(&feed->looker, NULL, keep_looking, feed);
 	feed->has_looker = r == 0;
-	if (r == 0)
-		r = -pthread_create(&feed->answerer, NULL, keep_answering, feed);
+	r = r ?: -pthread_create(&feed->answerer, NULL, keep_answering, feed);
 	feed->has_answerer = feed->has_looker && r == 0;
 	if (r < 0)
 		view_feed_free(feed);

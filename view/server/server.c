@@ -417,8 +417,7 @@ static int start(struct view_server *server, const struct view_shown *shown, uin
 	int r = view_random_hex(server->token, VIEW_TOKEN_LETTERS);
 
 	*ret_is_socket = 1;
-	if (r == 0)
-		r = listen_at(server, port);
+	r = r ?: listen_at(server, port);
 	if (r < 0)
 		return r;
 	*ret_is_socket = 0;

@@ -75,8 +75,7 @@ int heimdallr_access_open(const struct heimdallr_folder *folder, uint64_t first_
 	}
 	access->births = calloc(folder->n_logs + 1, sizeof(*access->births));
 	int r = access->births ? heimdallr_align(folder, &access->offset, access->births) : -ENOMEM;
-	if (r == 0)
-		r = perf_feed_create(path, &options, &access->feed);
+	r = r ?: perf_feed_create(path, &options, &access->feed);
 	if (r < 0) {
 		heimdallr_access_close(access);
 		return r;

@@ -178,8 +178,7 @@ int heimdallr_begin_records(struct heimdallr *heimdallr)
 
 	if (r == 0 && heimdallr->access)
 		r = heimdallr_access_clock(heimdallr->access, &heimdallr->records);
-	if (r == 0)
-		r = add_fact(heimdallr, "imported_from", "Heimdallr") ?: add_modes(heimdallr);
+	r = r ?: add_fact(heimdallr, "imported_from", "Heimdallr") ?: add_modes(heimdallr);
 	if (r == 0 && folder->min_bytes > 0)
 		r = add_number_fact(heimdallr, "memsight.min_bytes", folder->min_bytes);
 	for (size_t i = 0; i < folder->n_logs && r == 0; i++) {

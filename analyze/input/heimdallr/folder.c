@@ -198,13 +198,11 @@ static int read_logs(struct heimdallr_folder *folder)
 	int r = n < 0 ? -errno : 0;
 
 	for (int i = 0; i < n; i++) {
-		if (r == 0)
-			r = add_log(folder, entries[i]->d_name);
+		r = r ?: add_log(folder, entries[i]->d_name);
 		free(entries[i]);
 	}
 	free(entries);
-	if (r == 0)
-		r = find_processes(folder);
+	r = r ?: find_processes(folder);
 	for (size_t i = 0; i < folder->n_logs && r == 0; i++)
 		r = mix_log(folder, &folder->logs[i]);
 	return r;
@@ -336,8 +334,7 @@ int heimdallr_folder_open(const char *path, struct heimdallr_folder *ret_folder)
 		mix_begin(&folder);
 		r = read_logs(&folder);
 	}
-	if (r == 0)
-		r = read_libraries(&folder) ?: read_usage(&folder) ?: read_command(&folder);
+	r = r ?: read_libraries(&folder) ?: read_usage(&folder) ?: read_command(&folder);
 	if (r < 0) {
 		heimdallr_folder_finish(&folder);
 		return r;

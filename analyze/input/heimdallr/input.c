@@ -341,10 +341,8 @@ static int open_all(struct heimdallr *heimdallr, const char *path)
 {
 	int r = heimdallr_folder_open(path, &heimdallr->folder);
 
-	if (r == 0)
-		r = results_name(path, &heimdallr->name);
-	if (r == 0)
-		r = find_exits(heimdallr);
+	r = r ?: results_name(path, &heimdallr->name);
+	r = r ?: find_exits(heimdallr);
 	if (r < 0)
 		return r;
 	const char *name = heimdallr->name.run.program;
@@ -352,10 +350,8 @@ static int open_all(struct heimdallr *heimdallr, const char *path)
 	if (!heimdallr->program)
 		return -ENOMEM;
 	r = heimdallr_segments_open(&heimdallr->folder, heimdallr->program, &heimdallr->segments);
-	if (r == 0)
-		r = open_threads(heimdallr);
-	if (r == 0)
-		r = open_accesses(heimdallr);
+	r = r ?: open_threads(heimdallr);
+	r = r ?: open_accesses(heimdallr);
 	return r < 0 ? r : heimdallr_begin_records(heimdallr);
 }
 

@@ -136,8 +136,7 @@ static int find_node(struct heimdallr_stacks *stacks, uint32_t parent, uint64_t 
 	if (id == 0) {
 		int r = grow_one(&stacks->nodes, stacks->n_nodes, &stacks->n_nodes_allocated);
 		id = stacks->last_id + 1;
-		if (r == 0)
-			r = key_map_put(&stacks->ids, parent, pc, id);
+		r = r ?: key_map_put(&stacks->ids, parent, pc, id);
 		if (r < 0)
 			return r;
 		stacks->last_id = id;

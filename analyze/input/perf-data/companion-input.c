@@ -164,14 +164,10 @@ static int tell_facts(struct beside_feed *feed)
 	struct record_list *list = &feed->records;
 	int r = record_list_fact(list, "perf_data.file", slash ? slash + 1 : beside->path);
 
-	if (r == 0)
-		r = record_list_fact(list, "perf_data.clock", beside->clock);
-	if (r == 0)
-		r = add_number(list, "perf_data.offset_ns", beside->offset.offset_ns);
-	if (r == 0)
-		r = add_number(list, "perf_data.error_ns", (int64_t)beside->offset.error_ns);
-	if (r == 0)
-		r = add_number(list, "perf_data.bounds", (int64_t)beside->n_bounds);
+	r = r ?: record_list_fact(list, "perf_data.clock", beside->clock);
+	r = r ?: add_number(list, "perf_data.offset_ns", beside->offset.offset_ns);
+	r = r ?: add_number(list, "perf_data.error_ns", (int64_t)beside->offset.error_ns);
+	r = r ?: add_number(list, "perf_data.bounds", (int64_t)beside->n_bounds);
 	return r < 0 ? r : perf_run_add_facts(list, perf_feed_data(feed->perf), "perf_data.host.");
 }
 

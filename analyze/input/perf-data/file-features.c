@@ -90,8 +90,7 @@ int perf_data_events_add(struct perf_data_events *events, struct pmu_cursor attr
 
 	pmu_cursor_u32(&head);
 	uint32_t size = pmu_cursor_u32(&head);
-	if (size == 0)
-		size = ATTR_LEAST_BYTES;
+	size = size ?: ATTR_LEAST_BYTES;
 	if (size < ATTR_LEAST_BYTES || size > (size_t)(attr.end - attr.at) ||
 	    events->n >= MAX_EVENTS)
 		return -EBADMSG;

@@ -74,8 +74,7 @@ static int read_attrs(struct perf_data *data, struct section attrs, uint64_t ite
 		behind.at = attr.end;
 		struct section ids = take_section(&behind);
 		r = perf_data_events_add(&data->events, attr);
-		if (r == 0)
-			r = add_ids(data, ids, data->events.n - 1);
+		r = r ?: add_ids(data, ids, data->events.n - 1);
 	}
 	return r;
 }

@@ -369,8 +369,7 @@ int perf_feed_create(const char *path, const struct perf_feed_options *options,
 		feed->options = *options;
 		r = perf_start_find(path, &feed->start_ns);
 	}
-	if (r == 0)
-		r = perf_data_open(path, &feed->data);
+	r = r ?: perf_data_open(path, &feed->data);
 	if (r < 0) {
 		perf_feed_destroy(feed);
 		return r;

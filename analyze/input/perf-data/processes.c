@@ -204,8 +204,7 @@ int perf_tasks_tell(struct perf_tasks *tasks, struct record_list *list)
 	if (tasks->n_events > 1)
 		qsort(tasks->events, tasks->n_events, sizeof(*tasks->events), compare_events);
 	for (size_t i = 0; i < tasks->n_events; i++) {
-		if (r == 0)
-			r = take_event(tasks, &tasks->events[i]);
+		r = r ?: take_event(tasks, &tasks->events[i]);
 		free(tasks->events[i].text);
 	}
 	tasks->n_events = 0;

@@ -275,8 +275,7 @@ int perf_run_add_facts(struct record_list *list, const struct perf_data *data, c
 
 	for (size_t i = 0; r == 0 && i < sizeof(facts) / sizeof(facts[0]); i++)
 		r = add_fact(list, prefix, facts[i].key, facts[i].value);
-	if (r == 0)
-		r = add_number(list, prefix, "cpus_online", info->n_cpus);
+	r = r ?: add_number(list, prefix, "cpus_online", info->n_cpus);
 	return r < 0 ? r : add_number(list, prefix, "mem_total_bytes", info->memory_bytes);
 }
 
@@ -307,7 +306,6 @@ int perf_run_add(struct record_list *list, const struct perf_data *data, const c
 		trace_bytes(info->command ? info->command : "", info->command_bytes),
 		trace_text(""));
 
-	if (r == 0)
-		r = record_list_fact(list, "recorded_by", "perf");
+	r = r ?: record_list_fact(list, "recorded_by", "perf");
 	return r < 0 ? r : perf_run_add_facts(list, data, "");
 }
