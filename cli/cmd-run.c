@@ -490,7 +490,9 @@ int cmd_run(const struct option_set *options)
 {
 	struct cmd_series run = { .options = options, .folder = SERIES_FOLDER_CLOSED };
 	uint64_t seed = 0;
-	int err = read_series(&run), status ?: draw_seed(run.series, &seed);
+	int err = read_series(&run), status;
+
+	err = err ?: draw_seed(run.series, &seed);
 	if (err < 0)
 		status = cmd_run_fail(&run, err);
 	else

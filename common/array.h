@@ -38,6 +38,13 @@ static inline int grow_array(void *items, size_t n, size_t *n_allocated, size_t 
 #define grow_one(items, n, n_allocated) grow_array(items, n, n_allocated, sizeof(**(items)))
 
 /*
+ * Add one item behind n of them: the last argument is its value, worked out when there is room.
+ * Returns 0, or -ENOMEM with the array as it was.
+ */
+#define array_add(items, n, n_allocated, ...)                                                      \
+	(grow_one(&(items), n, &(n_allocated)) < 0 ? -ENOMEM : ((items)[(n)++] = __VA_ARGS__, 0))
+
+/*
  * Likewise where nobody keeps the capacity: it is the power of two at or above n. All growth of the
  * array must come from here.
  */

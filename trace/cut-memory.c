@@ -85,10 +85,7 @@ static struct cut_process *process_of(const struct cut *cut, uint32_t thread)
 
 static int list_add(struct cut_list *list, uint32_t number)
 {
-	if (grow_one(&list->items, list->n, &list->n_allocated) < 0)
-		return -ENOMEM;
-	list->items[list->n++] = number;
-	return 0;
+	return array_add(list->items, list->n, list->n_allocated, number);
 }
 
 static void list_remove(struct cut *cut, struct cut_list *list, size_t at)

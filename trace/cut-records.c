@@ -88,13 +88,11 @@ static int add_fork(struct cut *cut, const struct trace_process *record)
 
 	if (!parent || record->birth != RING_BIRTH_FORK)
 		return 0;
-	if (grow_one(&parent->forks, parent->n_forks, &parent->n_forks_allocated) < 0)
-		return -ENOMEM;
-	parent->forks[parent->n_forks++] = (struct cut_fork){
-		.ticks = record->start_ticks,
-		.child = (uint32_t)cut->n_processes - 1,
-	};
-	return 0;
+	return array_add(parent->forks, parent->n_forks, parent->n_forks_allocated,
+			 (struct cut_fork){
+				 .ticks = record->start_ticks,
+				 .child = (uint32_t)cut->n_processes - 1,
+			 });
 }
 
 static int take_process(struct taking *taking)
@@ -314,9 +312,8 @@ static int take_clock(struct taking *taking)
 	const struct trace_clock *clock = (const void *)taking->record;
 	struct cut *cut = taking->cut;
 
-	if (grow_one(&cut->clocks, cut->n_clocks, &cut->n_clocks_allocated) < 0)
+	if (array_add(cut->clocks, cut->n_clocks, cut->n_clocks_allocated, *clock) < 0)
 		return -ENOMEM;
-	cut->clocks[cut->n_clocks++] = *clock;
 	return is_behind(taking, clock->ticks) ? add_record(taking, 0) : keep_ends(taking, 0);
 }
 

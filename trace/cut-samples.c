@@ -24,15 +24,13 @@ static struct cut_source *find_source(const struct cut *cut, uint32_t id)
 
 int cut_source(struct cut *cut, const struct trace_source *source)
 {
-	if (grow_one(&cut->sources, cut->n_sources, &cut->n_sources_allocated) < 0)
-		return -ENOMEM;
-	cut->sources[cut->n_sources++] = (struct cut_source){
-		.id = source->source_id,
-		.has_other_clock = source->clock_id == UINT32_MAX,
-		.sample_type = source->sample_type,
-		.regs_user = source->regs_user,
-	};
-	return 0;
+	return array_add(cut->sources, cut->n_sources, cut->n_sources_allocated,
+			 (struct cut_source){
+				 .id = source->source_id,
+				 .has_other_clock = source->clock_id == UINT32_MAX,
+				 .sample_type = source->sample_type,
+				 .regs_user = source->regs_user,
+			 });
 }
 
 void cut_source_detail(struct cut *cut, const struct trace_source_detail *detail)

@@ -434,10 +434,8 @@ int modules_unload(struct modules *modules, const struct trace_module *record, i
 	}
 	if (list->has_inherited)
 		return 0;
-	if (grow_one(&list->ends, list->n_ends, &list->n_ends_allocated) < 0)
-		return -ENOMEM;
-	list->ends[list->n_ends++] = (struct module_end){ record->start, time_ns };
-	return 0;
+	return array_add(list->ends, list->n_ends, list->n_ends_allocated,
+			 (struct module_end){ record->start, time_ns });
 }
 
 const struct module *modules_find(struct modules *modules, uint32_t process, uint64_t address,

@@ -97,10 +97,7 @@ static int add_duration(struct durations *durations, double ns)
 {
 	if (durations->n >= OWN_MAX_EMPTY || ns < 0)
 		return 0;
-	if (grow_one(&durations->ns, durations->n, &durations->n_allocated) < 0)
-		return -ENOMEM;
-	durations->ns[durations->n++] = ns;
-	return 0;
+	return array_add(durations->ns, durations->n, durations->n_allocated, ns);
 }
 
 /* Calls come by turns. */

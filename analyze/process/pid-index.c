@@ -295,11 +295,7 @@ uint32_t tasks_only_pid(const struct tasks *tasks)
 
 int task_list_add(struct task_list *list, void *item)
 {
-	int r = grow_one(&list->items, list->n, &list->n_allocated);
-
-	if (r == 0)
-		list->items[list->n++] = item;
-	return r;
+	return array_add(list->items, list->n, list->n_allocated, item);
 }
 
 struct task_process *tasks_make_process(struct tasks *tasks, uint32_t number)

@@ -42,10 +42,9 @@ static int die_ranges_add(struct die_ranges *ranges, Dwarf_Die *die, size_t owne
 	while ((offset = dwarf_ranges(die, offset, &base, &low, &high)) > 0) {
 		if (low >= high)
 			continue;
-		if (grow_one(&ranges->items, ranges->n, &ranges->n_allocated) < 0)
+		if (array_add(ranges->items, ranges->n, ranges->n_allocated,
+			      (struct die_range){ .low = low, .high = high, .owner = owner }) < 0)
 			return -ENOMEM;
-		ranges->items[ranges->n++] =
-			(struct die_range){ .low = low, .high = high, .owner = owner };
 	}
 	return 0;
 }

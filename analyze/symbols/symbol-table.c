@@ -122,9 +122,8 @@ static int settle(struct object *object, struct candidates *candidates, struct s
 		}
 		max_end = entry.end > max_end ? entry.end : max_end;
 		entry.max_end = max_end;
-		if (grow_one(&list->items, list->n, &list->n_allocated) < 0)
+		if (array_add(list->items, list->n, list->n_allocated, entry) < 0)
 			return -ENOMEM;
-		list->items[list->n++] = entry;
 		i = next - 1;
 	}
 	return 0;
@@ -133,16 +132,15 @@ static int settle(struct object *object, struct candidates *candidates, struct s
 static int add(struct candidates *candidates, const GElf_Sym *symbol, uint64_t address,
 	       const char *name)
 {
-	if (grow_one(&candidates->items, candidates->n, &candidates->n_allocated) < 0)
-		return -ENOMEM;
-	candidates->items[candidates->n++] = (struct candidate){
-		.entry = { .address = address,
-			   .end = address + symbol->st_size,
-			   .name = name,
-			   .is_local = GELF_ST_BIND(symbol->st_info) == STB_LOCAL },
-		.rank = rank(symbol, name),
-	};
-	return 0;
+	return array_add(
+		candidates->items, candidates->n, candidates->n_allocated,
+		(struct candidate){
+			.entry = { .address = address,
+				   .end = address + symbol->st_size,
+				   .name = name,
+				   .is_local = GELF_ST_BIND(symbol->st_info) == STB_LOCAL },
+			.rank = rank(symbol, name),
+		});
 }
 
 static int read_symbols(struct object *object, struct symbol_table *table,

@@ -105,11 +105,7 @@ static int find_source(struct paths *paths, struct names *names, const char *sou
 
 static int add_called(struct paths *paths, const struct path_step *step)
 {
-	int r = grow_one(&paths->called, paths->n_called, &paths->n_called_allocated);
-
-	if (r == 0)
-		paths->called[paths->n_called++] = *step;
-	return r;
+	return array_add(paths->called, paths->n_called, paths->n_called_allocated, *step);
 }
 
 static bool is_excluded(const struct paths *paths, const char *function)

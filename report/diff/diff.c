@@ -37,9 +37,7 @@ int diff_runs(sqlite3 *db, const char *selector, int64_t **ret_runs, size_t *ret
 	if (stmt && selector)
 		sqlite3_bind_text(stmt, 1, selector, -1, SQLITE_STATIC);
 	while (r == 0 && statement_advance(stmt) == SQLITE_ROW) {
-		r = grow_one(&runs, n, &n_allocated);
-		if (r == 0)
-			runs[n++] = sqlite3_column_int64(stmt, 0);
+		r = array_add(runs, n, n_allocated, sqlite3_column_int64(stmt, 0));
 	}
 	sqlite3_finalize(stmt);
 	r = statement_verdict(db, r);

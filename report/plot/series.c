@@ -83,10 +83,8 @@ static int add_value(struct series_box *box, sqlite3_stmt *stmt)
 		box->n_failed++;
 		return 0;
 	}
-	if (grow_one(&box->values, box->n, &box->n_allocated) < 0)
-		return -ENOMEM;
-	box->values[box->n++] = sqlite3_column_double(stmt, COLUMN_VALUE);
-	return 0;
+	return array_add(box->values, box->n, box->n_allocated,
+			 sqlite3_column_double(stmt, COLUMN_VALUE));
 }
 
 static int take_row(struct series *series, size_t *n_allocated, sqlite3_stmt *stmt)

@@ -40,10 +40,7 @@ struct trial {
 
 static int add_dead(struct heap_glibc *glibc, uint64_t address)
 {
-	if (grow_one(&glibc->dead, glibc->n_dead, &glibc->n_dead_allocated) < 0)
-		return -ENOMEM;
-	glibc->dead[glibc->n_dead++] = address;
-	return 0;
+	return array_add(glibc->dead, glibc->n_dead, glibc->n_dead_allocated, address);
 }
 
 static uint64_t reveal(bool is_protected, uint64_t at, uint64_t word)

@@ -101,9 +101,8 @@ static int read_ring(struct heap_glibc *glibc, uint64_t main_arena)
 		arena.is_main = at == main_arena;
 		if (glibc->n_arenas >= MAX_ARENAS)
 			return -EBADMSG;
-		if (grow_one(&glibc->arenas, glibc->n_arenas, &glibc->n_arenas_allocated) < 0)
+		if (array_add(glibc->arenas, glibc->n_arenas, glibc->n_arenas_allocated, arena) < 0)
 			return -ENOMEM;
-		glibc->arenas[glibc->n_arenas++] = arena;
 		if (heap_memory_word(glibc->memory, at + glibc->layout->next, &at) < 0)
 			return -EBADMSG;
 	} while (at != main_arena);
@@ -185,10 +184,7 @@ static int search(struct heap_glibc *glibc, const struct data *data)
 
 int heap_glibc_add_region(struct heap_glibc *glibc, struct heap_region region)
 {
-	if (grow_one(&glibc->regions, glibc->n_regions, &glibc->n_regions_allocated) < 0)
-		return -ENOMEM;
-	glibc->regions[glibc->n_regions++] = region;
-	return 0;
+	return array_add(glibc->regions, glibc->n_regions, glibc->n_regions_allocated, region);
 }
 
 bool heap_glibc_has(const struct heap_glibc *glibc, uint64_t address)

@@ -86,10 +86,7 @@ int heap_memory_add_map(struct heap_memory *memory, char *line)
 		range.kind = HEAP_RANGE_ANONYMOUS;
 	else
 		return 0;
-	if (grow_one(&memory->ranges, memory->n_ranges, &memory->n_ranges_allocated) < 0)
-		return -ENOMEM;
-	memory->ranges[memory->n_ranges++] = range;
-	return 0;
+	return array_add(memory->ranges, memory->n_ranges, memory->n_ranges_allocated, range);
 }
 
 static int read_maps(struct heap_memory *memory, pid_t pid)

@@ -139,15 +139,13 @@ static int add_area(struct reading *reading)
 	    mapping->bits & (TRACE_TOUCH_FILE | TRACE_TOUCH_TOOL) ||
 	    (touches->n_areas > 0 && touches->areas[touches->n_areas - 1].end > mapping->map.start))
 		return 0;
-	if (grow_one(&touches->areas, touches->n_areas, &touches->n_areas_allocated) < 0)
-		return -ENOMEM;
-	touches->areas[touches->n_areas++] = (struct page_area){
-		.start = mapping->map.start,
-		.end = mapping->map.end,
-		.is_watched = (mapping->flags & HAS_WATCH) != 0,
-		.has_huge = (mapping->bits & TRACE_TOUCH_HUGE) != 0,
-	};
-	return 0;
+	return array_add(touches->areas, touches->n_areas, touches->n_areas_allocated,
+			 (struct page_area){
+				 .start = mapping->map.start,
+				 .end = mapping->map.end,
+				 .is_watched = (mapping->flags & HAS_WATCH) != 0,
+				 .has_huge = (mapping->bits & TRACE_TOUCH_HUGE) != 0,
+			 });
 }
 
 static int end_mapping(struct reading *reading)

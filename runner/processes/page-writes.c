@@ -95,10 +95,8 @@ static int keep_span(struct asking *asking, uint64_t start, uint64_t end)
 		last->end = end;
 		return 0;
 	}
-	if (grow_one(&asking->spans, asking->n_spans, &asking->n_spans_allocated) < 0)
-		return -ENOMEM;
-	asking->spans[asking->n_spans++] = (struct page_span){ start, end };
-	return 0;
+	return array_add(asking->spans, asking->n_spans, asking->n_spans_allocated,
+			 (struct page_span){ start, end });
 }
 
 /* ---- Pages ---- */

@@ -90,10 +90,7 @@ static int take_other(struct event_net *net, const struct net_event *event)
 {
 	if (net->n_others >= NET_MAX_PLACES)
 		return -ENOBUFS;
-	if (grow_one(&net->others, net->n_others, &net->n_others_allocated) < 0)
-		return -ENOMEM;
-	net->others[net->n_others++] = *event;
-	return 0;
+	return array_add(net->others, net->n_others, net->n_others_allocated, *event);
 }
 
 static void take(struct event_net *net, const struct net_event *event)

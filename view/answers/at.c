@@ -232,9 +232,8 @@ static int find_samples(struct neighbours *found)
 	found->middle = from + (to - from) / 2;
 	while ((part = picture_part_next(place->process, part, PICTURE_KIND_TOUCHES,
 					 &place->span))) {
-		if (grow_one(&parts, n, &n_allocated) < 0)
+		if (array_add(parts, n, n_allocated, part) < 0)
 			return -ENOMEM;
-		parts[n++] = part;
 	}
 	if (n > 1)
 		qsort_r(parts, n, sizeof(struct picture_part *), compare_parts, &found->middle);

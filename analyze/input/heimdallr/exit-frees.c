@@ -25,11 +25,7 @@ struct tail {
 
 static int add_line(struct tail *tail, const struct tail_line *line)
 {
-	int r = grow_one(&tail->lines, tail->n, &tail->n_allocated);
-
-	if (r == 0)
-		tail->lines[tail->n++] = *line;
-	return r;
+	return array_add(tail->lines, tail->n, tail->n_allocated, *line);
 }
 
 /* The last allocation of a log and what is behind it. */

@@ -163,9 +163,7 @@ int heimdallr_stacks_node(struct heimdallr_stacks *stacks, struct heimdallr_segm
 		return 0;
 	}
 	while (r == 0 && heimdallr_line_frame(&text, &n_bytes, &frame)) {
-		r = grow_one(&stacks->pcs, n, &stacks->n_pcs_allocated);
-		if (r == 0)
-			stacks->pcs[n++] = pc_of(segments, &frame);
+		r = array_add(stacks->pcs, n, stacks->n_pcs_allocated, pc_of(segments, &frame));
 	}
 	while (r == 0 && n > 0)
 		r = find_node(stacks, node, stacks->pcs[--n], &node);

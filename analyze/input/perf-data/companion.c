@@ -84,10 +84,9 @@ static int on_thread(struct beside_trace *trace, const struct trace_record *reco
 
 	if (pid == 0 || thread->tid == 0)
 		return 0;
-	if (grow_one(&trace->threads, trace->n_threads, &trace->n_threads_allocated) < 0)
+	if (array_add(trace->threads, trace->n_threads, trace->n_threads_allocated,
+		      (struct beside_thread){ thread->thread_id, pid, thread->tid, 0 }) < 0)
 		return -ENOMEM;
-	trace->threads[trace->n_threads++] =
-		(struct beside_thread){ thread->thread_id, pid, thread->tid, 0 };
 	int r = key_map_put(&trace->tids, pid, thread->tid,
 			    key_map_get(&trace->tids, pid, thread->tid) + 1);
 	return r < 0 ? r
@@ -101,11 +100,8 @@ static int on_module(struct beside_trace *trace, const struct trace_record *reco
 
 	if (pid == 0)
 		return 0;
-	if (grow_one(&trace->modules, trace->n_modules, &trace->n_modules_allocated) < 0)
-		return -ENOMEM;
-	trace->modules[trace->n_modules++] =
-		(struct beside_module){ pid, module->start, module->end, module->ticks };
-	return 0;
+	return array_add(trace->modules, trace->n_modules, trace->n_modules_allocated,
+			 (struct beside_module){ pid, module->start, module->end, module->ticks });
 }
 
 static int on_source(struct beside_trace *trace, const struct trace_record *record)

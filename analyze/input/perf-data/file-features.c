@@ -97,10 +97,7 @@ int perf_data_events_add(struct perf_data_events *events, struct pmu_cursor attr
 	attr.end = attr.at + size;
 	read_attr(&event, &attr);
 
-	int r = grow_one(&events->events, events->n, &events->n_allocated);
-	if (r == 0)
-		events->events[events->n++] = event;
-	return r;
+	return array_add(events->events, events->n, events->n_allocated, event);
 }
 
 int perf_data_events_add_id(struct perf_data_events *events, uint64_t id, size_t event)
