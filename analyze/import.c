@@ -9,20 +9,13 @@
 #include "analyze/input/perf-data/companion-input.h"
 #include "analyze/input/read-ahead.h"
 #include "analyze/samples/source-ledger.h"
+#include "common/array.h"
 #include "common/cleanup.h"
 #include "store/compact/compact.h"
 
 /* ---- What waits for its time ---- */
 
-static int compare_moments(const void *left, const void *right)
-{
-	const struct import_moment *a = left;
-	const struct import_moment *b = right;
-
-	if (a->time != b->time)
-		return a->time < b->time ? -1 : 1;
-	return a->order < b->order ? -1 : 1;
-}
+DEFINE_ORDER(compare_moments, struct import_moment, BY(time) ?: BY(order));
 
 /* Put what waits in order, and forget what has passed. */
 static void sort_moments(struct import *import)

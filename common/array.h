@@ -75,6 +75,20 @@ static inline int grow_array_to(void *items, size_t at, size_t *n_allocated, siz
 /* What qsort() wants to know of two numbers; of several fields: ORDER(...) ?: ORDER(...). */
 #define ORDER(a, b) (((a) > (b)) - ((a) < (b)))
 
+/*
+ * A function for qsort() and bsearch() over items of a type. The last argument is the order of two
+ * of them, a and b; BY() is that of a field: BY(process) ?: BY(time_ns).
+ */
+#define BY(field) ORDER(a->field, b->field)
+#define DEFINE_ORDER(name, type, ...)                                                              \
+	static int name(const void *left_, const void *right_)                                     \
+	{                                                                                          \
+		const type *a = left_, *b = right_;                                                \
+                                                                                                   \
+		return __VA_ARGS__;                                                                \
+	}                                                                                          \
+	static int name(const void *left_, const void *right_)
+
 /* How many of n items, sorted by a field, have at most this value in it. */
 #define array_n_until(items, n, field, value)                                                      \
 	({                                                                                         \

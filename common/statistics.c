@@ -3,15 +3,12 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "common/array.h"
+
 #define CONFIDENCE     0.95
 #define FENCE_DISTANCE 1.5
 
-static int compare(const void *left, const void *right)
-{
-	double a = *(const double *)left, b = *(const double *)right;
-
-	return a < b ? -1 : a > b;
-}
+DEFINE_ORDER(compare, double, ORDER(*a, *b));
 
 void statistics_sort(double *values, size_t n)
 {

@@ -397,12 +397,7 @@ static int take_map(struct cut *cut, uint32_t thread, const struct trace_event *
 	return add_map_event(cut, thread, event, &map);
 }
 
-static int compare_maps(const void *left, const void *right)
-{
-	const struct cut_map *a = left, *b = right;
-
-	return ORDER(a->ticks, b->ticks) ?: ORDER(a->order, b->order);
-}
+DEFINE_ORDER(compare_maps, struct cut_map, BY(ticks) ?: BY(order));
 
 static bool ranges_cover(const struct ranges *ranges, uint64_t start, uint64_t end)
 {
@@ -720,13 +715,7 @@ int cut_decide_events(struct cut *cut)
 	return r;
 }
 
-static int compare_events(const void *left, const void *right)
-{
-	const struct cut_event *a = *(const struct cut_event *const *)left;
-	const struct cut_event *b = *(const struct cut_event *const *)right;
-
-	return a->order < b->order ? -1 : a->order > b->order;
-}
+DEFINE_ORDER(compare_events, struct cut_event *const, ORDER((*a)->order, (*b)->order));
 
 /* Those before the cut and those behind it, by their place in the file. */
 int cut_write_events(struct cut *cut)

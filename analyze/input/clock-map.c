@@ -16,12 +16,7 @@ int clock_ranges_add(struct clock_ranges *ranges, uint64_t start, uint64_t size,
 	return 0;
 }
 
-static int compare_ranges(const void *left, const void *right)
-{
-	const struct clock_range *a = left, *b = right;
-
-	return a->start < b->start ? -1 : a->start > b->start;
-}
+DEFINE_ORDER(compare_ranges, struct clock_range, BY(start));
 
 /* Where ranges lie over each other, which of them is meant depends on the time. */
 void clock_ranges_sort(struct clock_ranges *ranges)

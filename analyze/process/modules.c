@@ -136,13 +136,7 @@ static uint64_t round_up(uint64_t value, uint64_t align)
 	return align > 1 ? (value + align - 1) / align * align : value;
 }
 
-static int compare_order(const void *a, const void *b)
-{
-	const struct module *left = *(const struct module *const *)a;
-	const struct module *right = *(const struct module *const *)b;
-
-	return left->order < right->order ? -1 : left->order > right->order;
-}
+DEFINE_ORDER(compare_order, struct module *const, ORDER((*a)->order, (*b)->order));
 
 /* The static TLS modules of an image in the order of its link map, allocated; n of them. */
 static const struct module **tls_modules(const struct module_list *list, size_t *ret_n)

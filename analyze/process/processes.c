@@ -478,13 +478,7 @@ static int write_threads(const struct tasks *tasks, sqlite3 *db, int64_t run_id)
 	return r;
 }
 
-static int compare_names(const void *left, const void *right)
-{
-	const struct task_name *a = left;
-	const struct task_name *b = right;
-
-	return ORDER(a->time_ns, b->time_ns) ?: ORDER(a->order, b->order);
-}
+DEFINE_ORDER(compare_names, struct task_name, BY(time_ns) ?: BY(order));
 
 /* perf and the program may tell the same name: it is one row, where the thread got it. */
 static int write_name(const struct task_name *item, sqlite3_stmt *statement)

@@ -525,13 +525,7 @@ struct order {
 	uint32_t frame;
 };
 
-static int compare_order(const void *a, const void *b)
-{
-	const struct order *left = a;
-	const struct order *right = b;
-
-	return ORDER(left->object, right->object) ?: ORDER(left->frame, right->frame);
-}
+DEFINE_ORDER(compare_order, struct order, BY(object) ?: BY(frame));
 
 /* Object by object: so that only one file's debug information is in memory at a time. */
 static struct order *order_frames(const struct stacks *stacks)

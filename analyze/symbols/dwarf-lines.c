@@ -49,13 +49,7 @@ static int die_ranges_add(struct die_ranges *ranges, Dwarf_Die *die, size_t owne
 	return 0;
 }
 
-static int compare(const void *a, const void *b)
-{
-	const struct die_range *left = a;
-	const struct die_range *right = b;
-
-	return left->low < right->low ? -1 : left->low > right->low;
-}
+DEFINE_ORDER(compare, struct die_range, BY(low));
 
 /* All are added. */
 static void die_ranges_settle(struct die_ranges *ranges)

@@ -62,19 +62,10 @@ struct candidates {
 	size_t n_allocated;
 };
 
-static int compare_candidates(const void *a, const void *b)
-{
-	const struct candidate *left = a;
-	const struct candidate *right = b;
-
-	if (left->entry.address != right->entry.address)
-		return left->entry.address < right->entry.address ? -1 : 1;
-	if (left->rank != right->rank)
-		return left->rank < right->rank ? -1 : 1;
-	if (strlen(left->entry.name) != strlen(right->entry.name))
-		return strlen(left->entry.name) < strlen(right->entry.name) ? -1 : 1;
-	return strcmp(left->entry.name, right->entry.name);
-}
+DEFINE_ORDER(compare_candidates, struct candidate,
+	     BY(entry.address) ?: BY(rank)
+			       ?: ORDER(strlen(a->entry.name), strlen(b->entry.name))
+				  ?: strcmp(a->entry.name, b->entry.name));
 
 /* The end of the section around an address: where a symbol without a size ends at the latest. */
 static uint64_t section_end(struct object *object, uint64_t address)
@@ -269,12 +260,7 @@ const struct symbol_entry *symbol_list_named(const struct symbol_list *list, con
 #define JUMP	   0xe9 /* jmp rel32 */
 #define JUMP_BYTES 5u
 
-static int compare_starts(const void *a, const void *b)
-{
-	const uint64_t *left = a, *right = b;
-
-	return *left < *right ? -1 : *left > *right;
-}
+DEFINE_ORDER(compare_starts, uint64_t, ORDER(*a, *b));
 
 /* The last start that is not above an address, or NULL. */
 static const uint64_t *start_at(const struct symbol_table *table, uint64_t address)
@@ -371,13 +357,7 @@ static void find_jumps(struct object *object, struct symbol_table *table,
 	}
 }
 
-static int compare_tails(const void *a, const void *b)
-{
-	const struct symbol_tail *left = a, *right = b;
-
-	return left->address != right->address ? (left->address < right->address ? -1 : 1)
-					       : strcmp(left->name, right->name);
-}
+DEFINE_ORDER(compare_tails, struct symbol_tail, BY(address) ?: strcmp(a->name, b->name));
 
 /*
  * The names of one place become one; some stay, and "..." for the others. Returns how many tails it

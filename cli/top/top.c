@@ -121,13 +121,8 @@ static int compare(const void *a, const void *b, void *sort)
 	return ORDER(second, first) ?: ORDER(one->site, other->site);
 }
 
-static int compare_names(const void *a, const void *b)
-{
-	const struct top_row *one = a, *other = b;
-	int r = strcmp(one->name, other->name);
-
-	return r ? r : one->live_bytes < other->live_bytes ? 1 : -1;
-}
+DEFINE_ORDER(compare_names, struct top_row,
+	     strcmp(a->name, b->name) ?: ORDER(b->live_bytes, a->live_bytes));
 
 /* The place of the oldest refresh that is kept, and how many s before the last one it was. */
 static uint32_t oldest(const struct top *top, double *ret_seconds)

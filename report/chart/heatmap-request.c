@@ -421,20 +421,9 @@ static void add_offsets(struct ticks *ticks, const struct shown *shown)
 }
 
 /* The tallest first: where there is no room, the small ones go without a name. */
-static int compare_heights(const void *a, const void *b)
-{
-	const struct shown *x = a, *y = b;
-	uint64_t x_size = x->high - x->low, y_size = y->high - y->low;
+DEFINE_ORDER(compare_heights, struct shown, ORDER(b->high - b->low, a->high - a->low) ?: BY(low));
 
-	return ORDER(y_size, x_size) ?: ORDER(x->low, y->low);
-}
-
-static int compare_places(const void *a, const void *b)
-{
-	const struct heat_tick *x = a, *y = b;
-
-	return x->y < y->y ? -1 : x->y > y->y;
-}
+DEFINE_ORDER(compare_places, struct heat_tick, BY(y));
 
 static size_t find_shown(const struct heat *heat, struct shown *shown)
 {

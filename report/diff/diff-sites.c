@@ -319,13 +319,8 @@ static int compare_paths(const struct diff_site *a, const struct diff_site *b)
 	return 0;
 }
 
-static int compare_sites(const void *left, const void *right)
-{
-	const struct diff_site *a = left, *b = right;
-	int path = compare_paths(a, b);
-
-	return path ? path : a->side != b->side ? a->side - b->side : compare_lines(a, b);
-}
+DEFINE_ORDER(compare_sites, struct diff_site,
+	     compare_paths(a, b) ?: a->side - b->side ?: compare_lines(a, b));
 
 /* The second becomes part of the first, and has neither side any more. */
 static void join(struct diff_site *a, struct diff_site *b)

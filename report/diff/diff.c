@@ -153,13 +153,8 @@ static bool is_sure(const struct diff_row *change)
 	return fabs(change->after - change->before) > change->half;
 }
 
-static int compare(const void *left, const void *right)
-{
-	const struct diff_row *a = left, *b = right;
-	double x = fabs(a->after - a->before), y = fabs(b->after - b->before);
-
-	return x > y ? -1 : x < y;
-}
+DEFINE_ORDER(compare, struct diff_row,
+	     ORDER(fabs(b->after - b->before), fabs(a->after - a->before)));
 
 /* A site as means over the runs. 0 or -ENOMEM. */
 static int add_row(struct diff *diff, const struct diff_site *site)

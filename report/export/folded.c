@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "common/array.h"
 #include "common/cleanup.h"
 #include "report/export/export.h"
 #include "store/query-value.h"
@@ -110,19 +111,8 @@ static void write_place(struct callgrind *callgrind, const struct profile_place 
 	fprintf(callgrind->out, "%d %lld\n", place->line, llround(place->value));
 }
 
-static int compare_places(const void *left, const void *right)
-{
-	const struct profile_place *a = left, *b = right;
-	const uint32_t keys[][2] = { { a->function, b->function },
-				     { a->source, b->source },
-				     { (uint32_t)a->line, (uint32_t)b->line },
-				     { a->callee, b->callee } };
-
-	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
-		if (keys[i][0] != keys[i][1])
-			return keys[i][0] < keys[i][1] ? -1 : 1;
-	return 0;
-}
+DEFINE_ORDER(compare_places, struct profile_place,
+	     BY(function) ?: BY(source) ?: BY(line) ?: BY(callee));
 
 /*
  * Where a function begins is not in the database: the first of its lines that is known stands for

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/cleanup.h"
 #include "common/utf8.h"
 
@@ -164,12 +165,7 @@ static void write_colour_cells(struct page *page, const struct canvas_raster *ra
 	put(page, "\"/>\n");
 }
 
-static int compare_colours(const void *a, const void *b)
-{
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return x < y ? -1 : x > y;
-}
+DEFINE_ORDER(compare_colours, uint32_t, ORDER(*a, *b));
 
 static void svg_cells(void *data, struct canvas_rect rect, const struct canvas_raster *raster)
 {

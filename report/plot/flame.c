@@ -111,16 +111,7 @@ struct order {
 	double value;
 };
 
-static int compare(const void *left, const void *right)
-{
-	const struct order *a = left, *b = right;
-
-	if (a->parent != b->parent)
-		return a->parent < b->parent ? -1 : 1;
-	if (a->value != b->value)
-		return a->value > b->value ? -1 : 1;
-	return (a->node > b->node) - (a->node < b->node);
-}
+DEFINE_ORDER(compare, struct order, BY(parent) ?: ORDER(b->value, a->value) ?: BY(node));
 
 /* Where each node begins: the biggest of a parent's first. */
 static int place_nodes(const struct tree *tree, double *starts)

@@ -140,12 +140,7 @@ static int write_batch(pid_t pid, const struct heap_walk *walk, const struct fil
 	return r;
 }
 
-static int compare(const void *left, const void *right)
-{
-	const struct heap_block *a = left, *b = right;
-
-	return (a->address > b->address) - (a->address < b->address);
-}
+DEFINE_ORDER(compare, struct heap_block, BY(address));
 
 void contents_read(pid_t pid, struct heap_walk *walk, struct attach_outcome *outcome)
 {

@@ -250,12 +250,7 @@ void safety_add_ours(struct safety *safety, struct module_range range)
 	add(safety, range, SAFETY_IN_US);
 }
 
-static int compare_places(const void *a, const void *b)
-{
-	const struct safety_place *left = a, *right = b;
-
-	return (left->range.start > right->range.start) - (left->range.start < right->range.start);
-}
+DEFINE_ORDER(compare_places, struct safety_place, BY(range.start));
 
 void safety_use_places(struct safety *safety, struct safety_place *places, size_t n)
 {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "common/array.h"
 #include "common/clock.h"
 
 #define PPM	 UINT64_C(1000000)
@@ -22,12 +23,7 @@ static uint64_t chunk_ns(volatile char *memory, size_t page_bytes, bool writes)
 	return clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin;
 }
 
-static int compare_times(const void *a, const void *b)
-{
-	uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-
-	return (left > right) - (left < right);
-}
+DEFINE_ORDER(compare_times, uint64_t, ORDER(*a, *b));
 
 uint64_t page_sweep_ns(volatile char *memory, size_t n_pages, size_t page_bytes, bool writes)
 {

@@ -149,14 +149,7 @@ size_t net_size(const struct event_net *net)
 	return 2 * net->n_places + net->n_others + net->n_waiting;
 }
 
-static int compare(const void *a, const void *b)
-{
-	const struct net_event *x = a, *y = b;
-
-	if (x->event.ticks != y->event.ticks)
-		return x->event.ticks < y->event.ticks ? -1 : 1;
-	return (x->order > y->order) - (x->order < y->order);
-}
+DEFINE_ORDER(compare, struct net_event, BY(event.ticks) ?: BY(order));
 
 /* What is left, in order of time. How many they are. */
 static size_t collect(const struct event_net *net, struct net_event *left)

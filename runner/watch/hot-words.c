@@ -113,12 +113,7 @@ void watch_hot_sample(struct watch_hot *hot, const struct pmu_record *record,
 	samples_private_look(hot->decoder, record, image, note, hot);
 }
 
-static int compare(const void *left, const void *right)
-{
-	const struct watch_hot_word *a = left, *b = right;
-
-	return ORDER(b->weight, a->weight) ?: ORDER(a->address, b->address);
-}
+DEFINE_ORDER(compare, struct watch_hot_word, ORDER(b->weight, a->weight) ?: BY(address));
 
 /* The hottest words, one of each line, hottest first. */
 static unsigned find_hottest(const struct watch_hot *hot, struct watch_hot_word *words)

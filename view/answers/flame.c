@@ -113,12 +113,7 @@ static int flame_add(struct flame *flame, sqlite3_stmt *rows)
 	return r < 0 || code == SQLITE_DONE ? r : -EPROTO;
 }
 
-static int compare_descending(const void *left, const void *right)
-{
-	double a = *(const double *)left, b = *(const double *)right;
-
-	return a > b ? -1 : a < b;
-}
+DEFINE_ORDER(compare_descending, double, ORDER(*b, *a));
 
 /* Nodes above the value stay: no parent has less than its child. */
 static void keep_above(struct flame *flame, double value, uint32_t *new_index)

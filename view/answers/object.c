@@ -394,12 +394,8 @@ static int write_threads(struct view_question *question, const struct object_tal
 	return r;
 }
 
-static int compare_instructions(const void *left, const void *right)
-{
-	const struct object_instruction *a = left, *b = right;
-
-	return ORDER(b->time_ns, a->time_ns) ?: ORDER(b->n, a->n);
-}
+DEFINE_ORDER(compare_instructions, struct object_instruction,
+	     ORDER(b->time_ns, a->time_ns) ?: ORDER(b->n, a->n));
 
 static void write_instruction(struct columns *columns, const struct object_instruction *instruction,
 			      sqlite3_stmt *place, bool is_full)

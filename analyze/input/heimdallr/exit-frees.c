@@ -57,16 +57,7 @@ static int read_tail(struct tail *tail, const struct heimdallr_log *from, size_t
 	return r;
 }
 
-static int compare_lines(const void *left, const void *right)
-{
-	const struct tail_line *a = left, *b = right;
-
-	if (a->time_ns != b->time_ns)
-		return a->time_ns < b->time_ns ? -1 : 1;
-	if (a->log != b->log)
-		return a->log < b->log ? -1 : 1;
-	return a->offset < b->offset ? -1 : a->offset > b->offset;
-}
+DEFINE_ORDER(compare_lines, struct tail_line, BY(time_ns) ?: BY(log) ?: BY(offset));
 
 /* Whether a line can be of the exit, when the one behind it is (NULL: it is the last). */
 static bool is_of_exit(const struct tail *tail, const struct tail_line *line,

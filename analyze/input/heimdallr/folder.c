@@ -127,14 +127,7 @@ static int add_log(struct heimdallr_folder *folder, const char *name)
 	return 0;
 }
 
-static int compare_ids(const void *left, const void *right)
-{
-	const struct heimdallr_log *a = left, *b = right;
-
-	if (a->id != b->id)
-		return a->id < b->id ? -1 : 1;
-	return a->tid < b->tid ? -1 : a->tid > b->tid;
-}
+DEFINE_ORDER(compare_ids, struct heimdallr_log, BY(id) ?: BY(tid));
 
 /* A log and the process that it is of. */
 struct owned_log {
@@ -142,14 +135,7 @@ struct owned_log {
 	uint32_t process;
 };
 
-static int compare_processes(const void *left, const void *right)
-{
-	const struct owned_log *a = left, *b = right;
-
-	if (a->process != b->process)
-		return a->process < b->process ? -1 : 1;
-	return compare_ids(&a->log, &b->log);
-}
+DEFINE_ORDER(compare_processes, struct owned_log, BY(process) ?: compare_ids(&a->log, &b->log));
 
 /*
  * Each process has one log of id 0, and its tid is the lowest. With one process that is all; with

@@ -112,15 +112,7 @@ int perf_data_events_add_id(struct perf_data_events *events, uint64_t id, size_t
 	return 0;
 }
 
-static int compare_ids(const void *a, const void *b)
-{
-	const struct perf_data_id *left = a;
-	const struct perf_data_id *right = b;
-
-	if (left->id != right->id)
-		return left->id < right->id ? -1 : 1;
-	return left->event < right->event ? -1 : left->event > right->event;
-}
+DEFINE_ORDER(compare_ids, struct perf_data_id, BY(id) ?: BY(event));
 
 /* The first of that id or behind it. */
 static size_t position_of(const struct perf_data_events *events, uint64_t id)

@@ -206,11 +206,7 @@ const char *perf_data_pmu(const struct perf_data *data, uint32_t type)
 	return NULL;
 }
 
-static int compare_builds(const void *a, const void *b)
-{
-	return strcmp(((const struct perf_data_build *)a)->path,
-		      ((const struct perf_data_build *)b)->path);
-}
+DEFINE_ORDER(compare_builds, struct perf_data_build, strcmp(a->path, b->path));
 
 size_t perf_data_build_id(struct perf_data *data, const char *path, const uint8_t **ret_build_id)
 {

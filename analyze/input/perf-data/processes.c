@@ -88,15 +88,7 @@ int perf_tasks_add(struct perf_tasks *tasks, const struct pmu_record *record, ui
 	return 0;
 }
 
-static int compare_events(const void *a, const void *b)
-{
-	const struct perf_task_event *left = a;
-	const struct perf_task_event *right = b;
-
-	if (left->time_ns != right->time_ns)
-		return left->time_ns < right->time_ns ? -1 : 1;
-	return left->order < right->order ? -1 : left->order > right->order;
-}
+DEFINE_ORDER(compare_events, struct perf_task_event, BY(time_ns) ?: BY(order));
 
 /* The newest image of a pid, as process id; 0: none. */
 static uint32_t image_of(const struct perf_tasks *tasks, uint32_t pid)
