@@ -83,7 +83,7 @@ static inline int grow_array_to(void *items, size_t at, size_t *n_allocated, siz
 #define DEFINE_ORDER(name, type, ...)                                                              \
 	static int name(const void *left_, const void *right_)                                     \
 	{                                                                                          \
-		const type *a = left_, *b = right_;                                                \
+		const typeof(type) *a = left_, *b = right_;                                        \
                                                                                                    \
 		return __VA_ARGS__;                                                                \
 	}                                                                                          \

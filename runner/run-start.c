@@ -25,43 +25,6 @@
 
 /* ---- What the trace says of the run ---- */
 
-/* What changes how memory is used; nothing that could hold a secret. */
-static const char *const variables[] = {
-	"GLIBC_TUNABLES",
-	"HEIMDALLR_PMEMDIR",
-	"HEIMDALLR_PMEMSIZE",
-	"GOMP_CPU_AFFINITY",
-	"LD_BIND_NOW",
-	"KMP_AFFINITY",
-	"LANG",
-	"LC_ALL",
-	"LD_LIBRARY_PATH",
-	"LD_PRELOAD",
-	"MEMKIND_ARENA_NUM_PER_KIND",
-	"MEMKIND_DAX_KMEM_NODES",
-	"MEMKIND_HBW_NODES",
-	"TRAC_PMEMDIR",
-	"TRAC_PMEMSIZE",
-	"TRAC_STACKLEVELS",
-	"TRAC_THRESHOLD",
-	"MALLOC_ARENA_MAX",
-	"MALLOC_MMAP_THRESHOLD_",
-	"MALLOC_TRIM_THRESHOLD_",
-	"MEMSIGHT_OPTIONS",
-	"OMP_NUM_THREADS",
-	"OMP_PLACES",
-	"OMP_PROC_BIND",
-	"PYTHONHASHSEED",
-	"PYTHONMALLOC",
-	"SLURM_JOB_ID",
-	"SLURM_NTASKS",
-	"SLURM_PROCID",
-	"OMPI_COMM_WORLD_RANK",
-	"OMPI_COMM_WORLD_SIZE",
-	"PMI_RANK",
-	"PATH",
-};
-
 static size_t command_bytes(char *const *command)
 {
 	size_t n = 0;
@@ -108,36 +71,17 @@ static int store_run(struct trace_writer *writer, const struct run_options *opti
 				trace_bytes(command, n_bytes), trace_text(directory));
 }
 
-struct fact_writer {
-	struct trace_writer *writer;
-	uint64_t ticks;
-};
-
-static int write_fact(void *context, const char *key, const char *value)
+static int store_run_fact(void *context, const char *key, const char *value)
 {
-	struct fact_writer *to = context;
+	struct run *run = context;
 
-	return store_fact(to->writer, key, value, to->ticks, false);
-}
-
-static int store_environment(struct fact_writer *to)
-{
-	char key[64];
-	int err = 0;
-
-	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]) && err == 0; i++) {
-		const char *value = getenv(variables[i]);
-
-		snprintf(key, sizeof(key), "env.%s", variables[i]);
-		if (value)
-			err = write_fact(to, key, value);
-	}
-	return err;
+	return store_fact(run->writer, key, value, run->first_pair.ticks, false);
 }
 
 /* What is recorded, and what becomes of it. */
-static int store_options(struct fact_writer *to, const struct run_options *options)
+static int store_options(struct run *run)
 {
+	const struct run_options *options = run->options;
 	static const char *const stacks[] = {
 		[RING_STACKS_NONE] = "none", [RING_STACKS_FP] = "fp", [RING_STACKS_DWARF] = "dwarf"
 	};
@@ -168,31 +112,30 @@ static int store_options(struct fact_writer *to, const struct run_options *optio
 	collect_format(options->events ? options->events : RING_EVENTS_ALL, events);
 	for (size_t i = 0; err == 0 && i < sizeof(texts) / sizeof(texts[0]); i++) {
 		snprintf(key, sizeof(key), "memsight.%s", texts[i].key);
-		err = write_fact(to, key, texts[i].value);
+		err = store_run_fact(run, key, texts[i].value);
 	}
 	for (size_t i = 0; err == 0 && i < sizeof(numbers) / sizeof(numbers[0]); i++) {
 		snprintf(key, sizeof(key), "memsight.%s", numbers[i].key);
 		snprintf(digits, sizeof(digits), "%" PRIu64, numbers[i].value);
-		err = write_fact(to, key, digits);
+		err = store_run_fact(run, key, digits);
 	}
 	return err;
 }
 
 /*
- * Write what a trace begins with: the RUN record, the facts of the host, of the options and of the
- * environment (variables on an allow-list only), the first pair of clocks. Returns 0 or a negative
- * errno.
+ * Write what a trace begins with: the RUN record, the facts of the host and of the options, the
+ * first pair of clocks. Returns 0 or a negative errno.
  */
-static int run_records_begin(struct trace_writer *writer, const struct run_options *options,
-			     const struct clock_pair *first_pair)
+static int run_records_begin(struct run *run)
 {
-	struct fact_writer facts = { writer, first_pair->ticks };
-	int err = store_run(writer, options) ?: store_clock(writer, first_pair);
-	err = err ?: run_facts(write_fact, &facts);
-	err = err ?: store_options(&facts, options);
-	err = err ?: store_environment(&facts);
+	const struct run_options *options = run->options;
+	int err = store_run(run->writer, options);
+
+	err = err ?: store_clock(run->writer, &run->first_pair);
+	err = err ?: run_facts(store_run_fact, run);
+	err = err ?: store_options(run);
 	for (size_t i = 0; i < options->n_facts && err == 0; i++)
-		err = write_fact(&facts, options->facts[i].key, options->facts[i].value);
+		err = store_run_fact(run, options->facts[i].key, options->facts[i].value);
 	return err;
 }
 
@@ -205,13 +148,6 @@ static uint64_t file_limit(const struct run *run)
 	rlim_t limit = run->state.file_bytes.rlim_max;
 
 	return limit == RLIM_INFINITY ? 0 : limit;
-}
-
-static int store_run_fact(void *context, const char *key, const char *value)
-{
-	struct run *run = context;
-
-	return store_fact(run->writer, key, value, run->first_pair.ticks, false);
 }
 
 /* --strict: something that was asked for cannot be had. */
@@ -297,7 +233,7 @@ static int open_sources(struct run *run)
 /* Whenever the recorder is killed, its file tells of what run it is. */
 static int store_facts(struct run *run)
 {
-	int err = run_records_begin(run->writer, run->options, &run->first_pair);
+	int err = run_records_begin(run);
 
 	err = err ?: placement_facts(&run->placement, run->options, store_run_fact, run);
 	err = err ?: samples_facts(&run->collector.samples, run->options, store_run_fact, run);

@@ -715,7 +715,7 @@ int cut_decide_events(struct cut *cut)
 	return r;
 }
 
-DEFINE_ORDER(compare_events, struct cut_event *const, ORDER((*a)->order, (*b)->order));
+DEFINE_ORDER(compare_events, struct cut_event *, ORDER((*a)->order, (*b)->order));
 
 /* Those before the cut and those behind it, by their place in the file. */
 int cut_write_events(struct cut *cut)

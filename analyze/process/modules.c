@@ -136,7 +136,7 @@ static uint64_t round_up(uint64_t value, uint64_t align)
 	return align > 1 ? (value + align - 1) / align * align : value;
 }
 
-DEFINE_ORDER(compare_order, struct module *const, ORDER((*a)->order, (*b)->order));
+DEFINE_ORDER(compare_order, struct module *, ORDER((*a)->order, (*b)->order));
 
 /* The static TLS modules of an image in the order of its link map, allocated; n of them. */
 static const struct module **tls_modules(const struct module_list *list, size_t *ret_n)

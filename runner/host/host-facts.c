@@ -308,7 +308,9 @@ static int give_uid(const struct giving *giving, const struct fact *fact)
 
 static int give_environment(const struct giving *giving, const struct fact *fact)
 {
-	return give(giving, fact->key, getenv(fact->argument));
+	const char *value = getenv(fact->argument);
+
+	return value ? giving->sink(giving->context, fact->key, value) : 0;
 }
 
 #define CPU_SYS "/sys/devices/system/cpu/"
@@ -319,7 +321,10 @@ static int give_environment(const struct giving *giving, const struct fact *fact
 		"env." name, give_environment, name                                                \
 	}
 
-/* Only variables that change how memory is used or tell the place in a job: others are private. */
+/*
+ * Only variables that change how memory is used or tell the place in a job, where they are set, be
+ * it to nothing: others are private.
+ */
 static const struct fact facts[] = {
 	{ "memsight_version", give_text, MEMSIGHT_VERSION },
 	{ "hostname", give_hostname, NULL },
@@ -373,6 +378,25 @@ static const struct fact facts[] = {
 	ENVIRONMENT("SLURM_PROCID"),
 	ENVIRONMENT("OMPI_COMM_WORLD_RANK"),
 	ENVIRONMENT("PMI_RANK"),
+	ENVIRONMENT("HEIMDALLR_PMEMDIR"),
+	ENVIRONMENT("HEIMDALLR_PMEMSIZE"),
+	ENVIRONMENT("GOMP_CPU_AFFINITY"),
+	ENVIRONMENT("LD_BIND_NOW"),
+	ENVIRONMENT("KMP_AFFINITY"),
+	ENVIRONMENT("LANG"),
+	ENVIRONMENT("LC_ALL"),
+	ENVIRONMENT("LD_LIBRARY_PATH"),
+	ENVIRONMENT("MEMKIND_ARENA_NUM_PER_KIND"),
+	ENVIRONMENT("MEMKIND_DAX_KMEM_NODES"),
+	ENVIRONMENT("MEMKIND_HBW_NODES"),
+	ENVIRONMENT("TRAC_PMEMDIR"),
+	ENVIRONMENT("TRAC_PMEMSIZE"),
+	ENVIRONMENT("TRAC_STACKLEVELS"),
+	ENVIRONMENT("TRAC_THRESHOLD"),
+	ENVIRONMENT("MEMSIGHT_OPTIONS"),
+	ENVIRONMENT("SLURM_NTASKS"),
+	ENVIRONMENT("OMPI_COMM_WORLD_SIZE"),
+	ENVIRONMENT("PATH"),
 };
 
 int run_facts(run_fact_sink sink, void *context)
