@@ -5,7 +5,6 @@
 #include <link.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <sys/mman.h>
 
 #include "tracealloc/hooks/hook.h"
 #include "tracealloc/hooks/real.h"
@@ -243,102 +242,14 @@ void ta_late_forget(void)
 
 /* ---- Files ---- */
 
-struct file {
-	uintptr_t bias;
-	uintptr_t start;
-	uintptr_t end;
-	const ElfW(Sym) * symbols;
-	const char *strings;
-	const ElfW(Rela) * tables[2]; /* of data, and of calls */
-	size_t n[2];
-	size_t n_relative;
-	uintptr_t sealed_start; /* read-only since it was bound: PT_GNU_RELRO */
-	uintptr_t sealed_end;
-	bool has_start; /* code of it ran when it was loaded */
-};
-
-static const void *pointer_of(const struct file *file, const ElfW(Dyn) * entry)
-{
-	uintptr_t value = entry->d_un.d_ptr;
-
-	return (const void *)(value < file->bias ? file->bias + value : value);
-}
-
-static void take_entry(struct file *file, const ElfW(Dyn) * entry)
-{
-	switch (entry->d_tag) {
-	case DT_SYMTAB:
-		file->symbols = pointer_of(file, entry);
-		break;
-	case DT_STRTAB:
-		file->strings = pointer_of(file, entry);
-		break;
-	case DT_RELA:
-		file->tables[0] = pointer_of(file, entry);
-		break;
-	case DT_RELASZ:
-		file->n[0] = entry->d_un.d_val / sizeof(ElfW(Rela));
-		break;
-	case DT_RELACOUNT:
-		file->n_relative = entry->d_un.d_val;
-		break;
-	case DT_JMPREL:
-		file->tables[1] = pointer_of(file, entry);
-		break;
-	case DT_PLTRELSZ:
-		file->n[1] = entry->d_un.d_val / sizeof(ElfW(Rela));
-		break;
-	case DT_INIT:
-	case DT_INIT_ARRAY:
-		file->has_start = true;
-		break;
-	}
-}
-
-static void take_header(struct file *file, const ElfW(Phdr) * header)
-{
-	uintptr_t start = file->bias + header->p_vaddr, end = start + header->p_memsz;
-	uintptr_t mask = -(uintptr_t)ta_image.page_bytes;
-	const ElfW(Dyn) * entry;
-
-	if (header->p_type == PT_LOAD && start < file->start)
-		file->start = start;
-	if (header->p_type == PT_LOAD && end > file->end)
-		file->end = end;
-	if (header->p_type == PT_GNU_RELRO) {
-		file->sealed_start = start & mask;
-		file->sealed_end = end & mask;
-	}
-	if (header->p_type != PT_DYNAMIC)
-		return;
-	for (entry = (const void *)start; entry->d_tag != DT_NULL; entry++)
-		take_entry(file, entry);
-}
-
 /* False: it is ours, the loader, the kernel's, or has no tables. */
-static bool read_file(const struct dl_phdr_info *info, struct file *ret_file)
+static bool read_file(const struct dl_phdr_info *info, struct ta_dynamic *ret_file)
 {
-	*ret_file = (struct file){ .bias = info->dlpi_addr, .start = UINTPTR_MAX };
-	for (unsigned i = 0; i < info->dlpi_phnum; i++)
-		take_header(ret_file, &info->dlpi_phdr[i]);
+	*ret_file = ta_dynamic_read(info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum);
 	return (uintptr_t)&ta_image - ret_file->start >= ret_file->end - ret_file->start &&
 	       ret_file->start != getauxval(AT_BASE) &&
 	       ret_file->start != getauxval(AT_SYSINFO_EHDR) && ret_file->symbols &&
 	       ret_file->strings;
-}
-
-static bool write_slot(const struct file *file, void **slot, void *value)
-{
-	uintptr_t page = (uintptr_t)slot & -(uintptr_t)ta_image.page_bytes;
-	bool is_sealed = page >= file->sealed_start && page < file->sealed_end;
-
-	if (is_sealed && ta_syscall(SYS_mprotect, (long)page, ta_image.page_bytes,
-				    PROT_READ | PROT_WRITE, 0, 0, 0) < 0)
-		return false;
-	atomic_store((_Atomic(void *) *)slot, value);
-	if (is_sealed)
-		ta_syscall(SYS_mprotect, (long)page, ta_image.page_bytes, PROT_READ, 0, 0, 0);
-	return true;
 }
 
 #if defined(__x86_64__)
@@ -370,10 +281,10 @@ static bool is_call(const ElfW(Rela) * entry)
 #endif
 
 /* What is done with each place of a file. */
-typedef bool (*visit_fn)(const struct file *file, const struct pair *pair, void **slot,
+typedef bool (*visit_fn)(const struct ta_dynamic *file, const struct pair *pair, void **slot,
 			 bool is_unbound);
 
-static bool visit_entry(const struct file *file, const ElfW(Rela) * entry, visit_fn visit)
+static bool visit_entry(const struct ta_dynamic *file, const ElfW(Rela) * entry, visit_fn visit)
 {
 	uint32_t number = (uint32_t)ELF64_R_SYM(entry->r_info);
 	void **slot = (void **)(file->bias + entry->r_offset);
@@ -391,7 +302,7 @@ static bool visit_entry(const struct file *file, const ElfW(Rela) * entry, visit
 	return visit(file, pair, slot, is_unbound);
 }
 
-static bool visit_file(const struct file *file, visit_fn visit)
+static bool visit_file(const struct ta_dynamic *file, visit_fn visit)
 {
 	for (size_t i = file->n_relative; file->tables[0] && i < file->n[0]; i++)
 		if (!visit_entry(file, &file->tables[0][i], visit))
@@ -402,25 +313,25 @@ static bool visit_file(const struct file *file, visit_fn visit)
 	return true;
 }
 
-static bool bind_slot(const struct file *file, const struct pair *pair, void **slot,
+static bool bind_slot(const struct ta_dynamic *file, const struct pair *pair, void **slot,
 		      bool is_unbound)
 {
 	void *before = *slot;
 
 	if (!is_wanted(pair) || (before != *pair->real && !is_unbound))
 		return true;
-	return note(slot, before) && write_slot(file, slot, pair->ours);
+	return note(slot, before) && ta_dynamic_write(file, slot, pair->ours);
 }
 
 static uint32_t n_put_back;
 
-static bool unbind_slot(const struct file *file, const struct pair *pair, void **slot,
+static bool unbind_slot(const struct ta_dynamic *file, const struct pair *pair, void **slot,
 			bool is_unbound)
 {
 	const struct place *place = *slot == pair->ours ? find_place(slot) : NULL;
 
 	(void)is_unbound;
-	n_put_back += place && write_slot(file, slot, place->before);
+	n_put_back += place && ta_dynamic_write(file, slot, place->before);
 	return true;
 }
 
@@ -429,7 +340,7 @@ static unsigned long long n_loaded, n_gone;
 
 static int bind_file(struct dl_phdr_info *info, size_t size, void *unused)
 {
-	struct file file;
+	struct ta_dynamic file;
 
 	(void)size, (void)unused;
 	n_loaded = info->dlpi_adds;
@@ -439,7 +350,7 @@ static int bind_file(struct dl_phdr_info *info, size_t size, void *unused)
 
 static int unbind_file(struct dl_phdr_info *info, size_t size, void *unused)
 {
-	struct file file;
+	struct ta_dynamic file;
 
 	(void)size, (void)unused;
 	if (read_file(info, &file))
@@ -488,7 +399,7 @@ struct look {
 };
 
 /* A file may lie where another one was: what stood in its places is noted anew. */
-static bool bind_slot_anew(const struct file *file, const struct pair *pair, void **slot,
+static bool bind_slot_anew(const struct ta_dynamic *file, const struct pair *pair, void **slot,
 			   bool is_unbound)
 {
 	struct place *place;
@@ -505,7 +416,7 @@ static int bind_fresh(struct dl_phdr_info *info, size_t size, void *ret_look)
 {
 	struct look *look = ret_look;
 	uint32_t n_before = n_places;
-	struct file file;
+	struct ta_dynamic file;
 
 	(void)size;
 	look->n_loaded = info->dlpi_adds;

@@ -4,11 +4,11 @@
 #include <errno.h>
 #include <link.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "tracealloc/hooks/hook.h"
 #include "tracealloc/hooks/real.h"
 #include "tracealloc/stack/module.h"
+#include "tracealloc/stack/symbol.h"
 
 #define TA_REAL(name, type, params) TA_EXPORT type name params;
 #include "tracealloc/hooks/hooks.def"
@@ -157,90 +157,14 @@ void ta_rebind_begin(void)
 	atomic_fetch_add(&ta_image.process->n_unseen_libraries, atomic_load(&n_unseen));
 }
 
-/* A library, as its dynamic section has it. Addresses are absolute where glibc has made them so. */
+/* A library that is looked at. */
 struct library {
 	struct link_map *map;
-	const ElfW(Sym) * symbols;
-	const char *strings;
-	const ElfW(Rela) * tables[2]; /* of data, and of calls */
-	size_t n[2];
-	size_t n_relative; /* of the first table: they have no symbol */
-	uintptr_t start;
-	uintptr_t end;
-	uintptr_t sealed_start; /* read-only since it was bound: PT_GNU_RELRO */
-	uintptr_t sealed_end;
-	bool has_start; /* code that runs when it is loaded */
+	struct ta_dynamic file;
 	bool is_late; /* its code may have run before its calls came to us */
 	bool is_unseen;
 	bool is_unbound; /* where calls will lead that were not made yet is not known */
 };
-
-static const void *pointer_of(const struct library *library, const ElfW(Dyn) * entry)
-{
-	uintptr_t value = entry->d_un.d_ptr;
-	uintptr_t bias = library->map->l_addr;
-
-	return (const void *)(value < bias ? bias + value : value);
-}
-
-static bool read_dynamic(struct library *library)
-{
-	const ElfW(Dyn) *entry = library->map->l_ld;
-	bool has_rela = true;
-
-	for (; entry && entry->d_tag != DT_NULL; entry++) {
-		switch (entry->d_tag) {
-		case DT_SYMTAB:
-			library->symbols = pointer_of(library, entry);
-			break;
-		case DT_STRTAB:
-			library->strings = pointer_of(library, entry);
-			break;
-		case DT_RELA:
-			library->tables[0] = pointer_of(library, entry);
-			break;
-		case DT_RELASZ:
-			library->n[0] = entry->d_un.d_val / sizeof(ElfW(Rela));
-			break;
-		case DT_RELACOUNT:
-			library->n_relative = entry->d_un.d_val;
-			break;
-		case DT_JMPREL:
-			library->tables[1] = pointer_of(library, entry);
-			break;
-		case DT_PLTRELSZ:
-			library->n[1] = entry->d_un.d_val / sizeof(ElfW(Rela));
-			break;
-		case DT_INIT:
-		case DT_INIT_ARRAY:
-			library->has_start = true;
-			break;
-		case DT_PLTREL:
-			has_rela = entry->d_un.d_val == DT_RELA;
-			break;
-		}
-	}
-	return library->symbols && library->strings && has_rela;
-}
-
-static void read_segments(struct library *library, const ElfW(Ehdr) * head)
-{
-	const ElfW(Phdr) *header = (const void *)((uintptr_t)head + head->e_phoff);
-	uintptr_t bias = library->map->l_addr;
-	uintptr_t mask = -(uintptr_t)ta_image.page_bytes;
-
-	library->start = (uintptr_t)head;
-	for (unsigned i = 0; i < head->e_phnum; i++, header++) {
-		uintptr_t start = bias + header->p_vaddr, end = start + header->p_memsz;
-
-		if (header->p_type == PT_LOAD && end > library->end)
-			library->end = end;
-		if (header->p_type != PT_GNU_RELRO)
-			continue;
-		library->sealed_start = start & mask;
-		library->sealed_end = end & mask;
-	}
-}
 
 /* Whether everybody's calls of a name come to us, but for those who are bound otherwise. */
 static bool is_ours_for_all(const struct pair *pair)
@@ -308,7 +232,7 @@ static void *target_of(struct library *library, const struct pair *pair, void *v
 {
 	uintptr_t address = (uintptr_t)value;
 
-	if (address < library->start || address >= library->end)
+	if (address < library->file.start || address >= library->file.end)
 		return value;
 	/* Not bound yet. In search of it, the library's own list is what may come before us. */
 	if (can_search(library->map))
@@ -317,22 +241,9 @@ static void *target_of(struct library *library, const struct pair *pair, void *v
 	return NULL;
 }
 
-static void write_slot(const struct library *library, void **slot, void *value)
-{
-	uintptr_t page = (uintptr_t)slot & -(uintptr_t)ta_image.page_bytes;
-	bool is_sealed = page >= library->sealed_start && page < library->sealed_end;
-
-	if (is_sealed && ta_syscall(SYS_mprotect, (long)page, ta_image.page_bytes,
-				    PROT_READ | PROT_WRITE, 0, 0, 0) < 0)
-		return;
-	atomic_store((_Atomic(void *) *)slot, value);
-	if (is_sealed)
-		ta_syscall(SYS_mprotect, (long)page, ta_image.page_bytes, PROT_READ, 0, 0, 0);
-}
-
 static void rebind_one(struct library *library, const ElfW(Rela) * entry)
 {
-	const ElfW(Sym) *symbol = &library->symbols[ELF64_R_SYM(entry->r_info)];
+	const ElfW(Sym) *symbol = &library->file.symbols[ELF64_R_SYM(entry->r_info)];
 	void **slot = (void **)(library->map->l_addr + entry->r_offset);
 	const struct pair *pair;
 	void *target, *ours;
@@ -341,13 +252,13 @@ static void rebind_one(struct library *library, const ElfW(Rela) * entry)
 	if (symbol->st_shndx != SHN_UNDEF || (uintptr_t)slot % sizeof(*slot) != 0 ||
 	    ELF64_R_SYM(entry->r_info) == 0)
 		return;
-	pair = find_pair(pairs, COUNT(pairs), library->strings + symbol->st_name);
+	pair = find_pair(pairs, COUNT(pairs), library->file.strings + symbol->st_name);
 	if (!pair || *slot == pair->ours || !is_ours_for_all(pair))
 		return;
 	target = target_of(library, pair, *slot);
 	ours = find_ours(pair, target, &is_unseen);
 	if (ours && ours != *slot)
-		write_slot(library, slot, ours);
+		ta_dynamic_write(&library->file, slot, ours);
 	library->is_unseen |= is_unseen || (ours && library->is_late &&
 					    find_pair(others, COUNT(others), pair->name));
 }
@@ -358,19 +269,26 @@ static _Atomic bool are_unbound; /* some are looked at again, since calls may be
 static void rebind(const void *code, bool was_looked_for, bool is_over)
 {
 	struct library library = { .is_late = is_over };
+	const ElfW(Ehdr) * head;
 	Dl_info info = { 0 };
 	int saved = errno;
 
 	if (!dladdr1 || !ta_real.dlsym ||
 	    !dladdr1(code, &info, (void **)&library.map, RTLD_DL_LINKMAP) || !library.map ||
-	    ta_module_is_initial(library.map->l_addr) || !read_dynamic(&library))
+	    ta_module_is_initial(library.map->l_addr))
 		return;
-	read_segments(&library, info.dli_fbase);
-	library.is_late |= was_looked_for && library.has_start;
-	for (size_t i = library.n_relative; library.tables[0] && i < library.n[0]; i++)
-		rebind_one(&library, &library.tables[0][i]);
-	for (size_t i = 0; library.tables[1] && i < library.n[1]; i++)
-		rebind_one(&library, &library.tables[1][i]);
+	head = info.dli_fbase;
+	library.file =
+		ta_dynamic_read(library.map->l_addr,
+				(const void *)((uintptr_t)head + head->e_phoff), head->e_phnum);
+	if (!library.file.symbols || !library.file.strings || library.file.has_rel)
+		return;
+	library.is_late |= was_looked_for && library.file.has_start;
+	for (size_t i = library.file.n_relative; library.file.tables[0] && i < library.file.n[0];
+	     i++)
+		rebind_one(&library, &library.file.tables[0][i]);
+	for (size_t i = 0; library.file.tables[1] && i < library.file.n[1]; i++)
+		rebind_one(&library, &library.file.tables[1][i]);
 	if (library.is_unseen) {
 		ta_rebind_count_unseen();
 	} else if (library.is_unbound) {

@@ -1,31 +1,16 @@
 #include "tracealloc/stack/symbol.h"
 
 #include <dlfcn.h>
-#include <link.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "tracealloc/state.h"
-
-/*
- * What a file's dynamic section says about its symbols (gABI chapter 5; DT_GNU_HASH as binutils has
- * it).
- */
-struct table {
-	const ElfW(Sym) * symbols;
-	const char *strings;
-	const uint32_t *gnu; /* n_buckets, first symbol, words of the filter, shift */
-	const uint32_t *sysv; /* n_buckets, n_chains */
-	const ElfW(Half) * versions; /* of symbols; NULL: they have none */
-	uintptr_t bias;
-};
 
 #define MAX_FILES     32u
 #define HIDDEN_SYMBOL 0x8000u /* a version that is not the default one */
 
 /* The files behind ours, in the order of search; n_files 0: not listed. */
-static struct table files[MAX_FILES];
+static struct ta_dynamic files[MAX_FILES];
 static uint32_t n_files;
 static bool are_more; /* than there is room for */
 static bool is_late; /* we were opened when the program ran: all files stand before us */
@@ -63,14 +48,14 @@ static uint32_t hash_sysv(const char *name)
 	return hash;
 }
 
-static bool is_symbol(const struct table *table, uint32_t i, const char *name)
+static bool is_symbol(const struct ta_dynamic *table, uint32_t i, const char *name)
 {
 	const ElfW(Sym) *symbol = &table->symbols[i];
 
 	return symbol->st_shndx != SHN_UNDEF && strcmp(table->strings + symbol->st_name, name) == 0;
 }
 
-static const ElfW(Sym) * find_gnu(const struct table *table, const char *name)
+static const ElfW(Sym) * find_gnu(const struct ta_dynamic *table, const char *name)
 {
 	const uint32_t *head = table->gnu;
 	const ElfW(Addr) *filter = (const void *)(head + 4);
@@ -90,7 +75,7 @@ static const ElfW(Sym) * find_gnu(const struct table *table, const char *name)
 	return NULL;
 }
 
-static const ElfW(Sym) * find_sysv(const struct table *table, const char *name)
+static const ElfW(Sym) * find_sysv(const struct ta_dynamic *table, const char *name)
 {
 	const uint32_t *buckets = table->sysv + 2;
 	const uint32_t *chains = buckets + table->sysv[0];
@@ -103,30 +88,95 @@ static const ElfW(Sym) * find_sysv(const struct table *table, const char *name)
 }
 
 /* glibc has put the addresses into the section, other loaders leave offsets. */
-static const void *pointer_of(const struct dl_phdr_info *info, const ElfW(Dyn) * entry)
+static const void *pointer_of(const struct ta_dynamic *file, const ElfW(Dyn) * entry)
 {
 	uintptr_t value = entry->d_un.d_ptr;
 
-	return (const void *)(value < info->dlpi_addr ? info->dlpi_addr + value : value);
+	return (const void *)(value < file->bias ? file->bias + value : value);
 }
 
-static struct table read_table(const struct dl_phdr_info *info, const ElfW(Dyn) * entry)
+static void take_entry(struct ta_dynamic *file, const ElfW(Dyn) * entry)
 {
-	struct table table = { .bias = info->dlpi_addr };
-
-	for (; entry->d_tag != DT_NULL; entry++) {
-		if (entry->d_tag == DT_SYMTAB)
-			table.symbols = pointer_of(info, entry);
-		else if (entry->d_tag == DT_STRTAB)
-			table.strings = pointer_of(info, entry);
-		else if (entry->d_tag == DT_GNU_HASH)
-			table.gnu = pointer_of(info, entry);
-		else if (entry->d_tag == DT_HASH)
-			table.sysv = pointer_of(info, entry);
-		else if (entry->d_tag == DT_VERSYM)
-			table.versions = pointer_of(info, entry);
+	switch (entry->d_tag) {
+	case DT_SYMTAB:
+		file->symbols = pointer_of(file, entry);
+		break;
+	case DT_STRTAB:
+		file->strings = pointer_of(file, entry);
+		break;
+	case DT_GNU_HASH:
+		file->gnu = pointer_of(file, entry);
+		break;
+	case DT_HASH:
+		file->sysv = pointer_of(file, entry);
+		break;
+	case DT_VERSYM:
+		file->versions = pointer_of(file, entry);
+		break;
+	case DT_RELA:
+		file->tables[0] = pointer_of(file, entry);
+		break;
+	case DT_RELASZ:
+		file->n[0] = entry->d_un.d_val / sizeof(ElfW(Rela));
+		break;
+	case DT_RELACOUNT:
+		file->n_relative = entry->d_un.d_val;
+		break;
+	case DT_JMPREL:
+		file->tables[1] = pointer_of(file, entry);
+		break;
+	case DT_PLTRELSZ:
+		file->n[1] = entry->d_un.d_val / sizeof(ElfW(Rela));
+		break;
+	case DT_PLTREL:
+		file->has_rel = entry->d_un.d_val != DT_RELA;
+		break;
+	case DT_INIT:
+	case DT_INIT_ARRAY:
+		file->has_start = true;
+		break;
 	}
-	return table;
+}
+
+static void take_header(struct ta_dynamic *file, const ElfW(Phdr) * header)
+{
+	uintptr_t start = file->bias + header->p_vaddr, end = start + header->p_memsz;
+	uintptr_t mask = -(uintptr_t)ta_image.page_bytes;
+	const ElfW(Dyn) *entry = (const void *)start;
+
+	if (header->p_type == PT_LOAD && start < file->start)
+		file->start = start;
+	if (header->p_type == PT_LOAD && end > file->end)
+		file->end = end;
+	if (header->p_type == PT_GNU_RELRO) {
+		file->sealed_start = start & mask;
+		file->sealed_end = end & mask;
+	}
+	for (; header->p_type == PT_DYNAMIC && entry->d_tag != DT_NULL; entry++)
+		take_entry(file, entry);
+}
+
+struct ta_dynamic ta_dynamic_read(uintptr_t bias, const ElfW(Phdr) * headers, unsigned n_headers)
+{
+	struct ta_dynamic file = { .bias = bias, .start = UINTPTR_MAX };
+
+	for (unsigned i = 0; i < n_headers; i++)
+		take_header(&file, &headers[i]);
+	return file;
+}
+
+bool ta_dynamic_write(const struct ta_dynamic *file, void **slot, void *value)
+{
+	uintptr_t page = (uintptr_t)slot & -(uintptr_t)ta_image.page_bytes;
+	bool is_sealed = page >= file->sealed_start && page < file->sealed_end;
+
+	if (is_sealed && ta_syscall(SYS_mprotect, (long)page, ta_image.page_bytes,
+				    PROT_READ | PROT_WRITE, 0, 0, 0) < 0)
+		return false;
+	atomic_store((_Atomic(void *) *)slot, value);
+	if (is_sealed)
+		ta_syscall(SYS_mprotect, (long)page, ta_image.page_bytes, PROT_READ, 0, 0, 0);
+	return true;
 }
 
 static bool is_ours(const struct dl_phdr_info *info)
@@ -141,18 +191,12 @@ static bool is_ours(const struct dl_phdr_info *info)
 	return false;
 }
 
-static struct table table_of(const struct dl_phdr_info *info)
+static struct ta_dynamic table_of(const struct dl_phdr_info *info)
 {
-	struct table table = { NULL };
-
-	for (unsigned i = 0; i < info->dlpi_phnum; i++)
-		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-			table = read_table(
-				info, (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr));
-	return table;
+	return ta_dynamic_read(info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum);
 }
 
-static const ElfW(Sym) * find_in(const struct table *table, const char *name)
+static const ElfW(Sym) * find_in(const struct ta_dynamic *table, const char *name)
 {
 	if (!table->symbols || !table->strings)
 		return NULL;
@@ -162,7 +206,7 @@ static const ElfW(Sym) * find_in(const struct table *table, const char *name)
 }
 
 /* More than an address is left to dlsym. */
-static bool is_plain(const struct table *table, const ElfW(Sym) * symbol)
+static bool is_plain(const struct ta_dynamic *table, const ElfW(Sym) * symbol)
 {
 	return ELF64_ST_TYPE(symbol->st_info) == STT_FUNC &&
 	       !(table->versions && table->versions[symbol - table->symbols] & HIDDEN_SYMBOL);
@@ -177,7 +221,7 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *user)
 		search->is_behind = true;
 	if (!search->is_behind || is_ours(info))
 		return 0;
-	const struct table table = table_of(info);
+	const struct ta_dynamic table = table_of(info);
 	search->found = find_in(&table, search->name);
 	search->is_plain = search->found && is_plain(&table, search->found);
 	search->file = info->dlpi_name;

@@ -3,7 +3,38 @@
  * Whether a look-up will find a symbol. dlsym makes an error text when it finds nothing, in a block
  * of malloc; but whoever called us may be a malloc, with its lock held (chromium's maps memory so).
  */
+#include <link.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * What the dynamic section of a loaded file says (gABI chapter 5; DT_GNU_HASH as binutils has it),
+ * and its segments. It points into the file; what is not there is 0.
+ */
+struct ta_dynamic {
+	uintptr_t bias;
+	uintptr_t start;
+	uintptr_t end;
+	uintptr_t sealed_start; /* read-only since it was bound: PT_GNU_RELRO */
+	uintptr_t sealed_end;
+	const ElfW(Sym) * symbols;
+	const char *strings;
+	const uint32_t *gnu; /* n_buckets, first symbol, words of the filter, shift */
+	const uint32_t *sysv; /* n_buckets, n_chains */
+	const ElfW(Half) * versions; /* of symbols; NULL: they have none */
+	const ElfW(Rela) * tables[2]; /* of data, and of calls */
+	size_t n[2];
+	size_t n_relative; /* of the first table: they have no symbol */
+	bool has_start; /* code of it runs when it is loaded */
+	bool has_rel; /* calls are in a table of another form */
+};
+
+/* Neither locks nor allocates; the file must stay loaded. */
+struct ta_dynamic ta_dynamic_read(uintptr_t bias, const ElfW(Phdr) * headers, unsigned n_headers);
+
+/* Put a value into one of its places, be it sealed. False: it may not be written. */
+bool ta_dynamic_write(const struct ta_dynamic *file, void **slot, void *value);
 
 /*
  * Does a file that was loaded after ours define the name, so that dlsym(RTLD_NEXT) finds it? At the
