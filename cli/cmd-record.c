@@ -85,12 +85,9 @@ static void live_files_cleanup(struct live_files **files)
 static struct live_file *find(const struct live_files *files, const char *path,
 			      const char *build_id)
 {
-	for (size_t i = 0; i < files->n; i++) {
-		if (strcmp(files->items[i].path, path) == 0 &&
-		    (!build_id || strcmp(files->items[i].build_id, build_id) == 0))
-			return &files->items[i];
-	}
-	return NULL;
+	return array_find(files->items, files->n, it,
+			  strcmp(it->path, path) == 0 &&
+				  (!build_id || strcmp(it->build_id, build_id) == 0));
 }
 
 static char *hex_of(const struct run_file *file)

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli/cmd-run.h"
+#include "common/array.h"
 #include "common/cleanup.h"
 #include "series/slurm.h"
 
@@ -41,11 +42,7 @@ static bool is_of_submission(enum option_id id)
 					      OPTION_STATUS,   OPTION_CHECK,	   OPTION_ONLY,
 					      OPTION_LOG,      OPTION_NO_ANALYZE };
 
-	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
-		if (ids[i] == id)
-			return true;
-	}
-	return false;
+	return array_find(ids, COUNT_OF(ids), it, *it == id);
 }
 
 /* An option as it was given, by whatever way: a node may have another environment. */

@@ -15,6 +15,7 @@
 #include "analyze/functions/loaded-files.h"
 #include "cli/cmd.h"
 #include "cli/database.h"
+#include "common/array.h"
 #include "common/cleanup.h"
 #include "common/text.h"
 #include "report/text/table.h"
@@ -55,10 +56,8 @@ static bool is_allocator(enum option_id id)
 
 static bool chooses_functions(const struct option_set *options)
 {
-	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++)
-		if (option_origin(options, ids[i]) > OPTION_FROM_DEFAULT)
-			return true;
-	return false;
+	return array_find(ids, COUNT_OF(ids), it,
+			  option_origin(options, *it) > OPTION_FROM_DEFAULT);
 }
 
 const char *functions_report(const struct option_set *options)

@@ -89,6 +89,20 @@ static inline int grow_array_to(void *items, size_t at, size_t *n_allocated, siz
 	}                                                                                          \
 	static int name(const void *left_, const void *right_)
 
+/* Items of an array whose size the compiler knows. */
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+/* The first of n items for which a condition holds that calls it `it`; NULL: there is none. */
+#define array_find(items, n, it, condition)                                                        \
+	({                                                                                         \
+		__typeof__(*(items)) *it = (items);                                                \
+		size_t left_ = (n);                                                                \
+                                                                                                   \
+		for (; left_ > 0 && !(condition); left_--)                                         \
+			it++;                                                                      \
+		left_ > 0 ? it : NULL;                                                             \
+	})
+
 /* How many of n items, sorted by a field, have at most this value in it. */
 #define array_n_until(items, n, field, value)                                                      \
 	({                                                                                         \

@@ -278,11 +278,8 @@ static bool is_buffer(const struct frames *frames)
 
 static bool is_state(const struct frames *frames, size_t entry)
 {
-	for (size_t i = 0; i < entry; i++)
-		if (frames->items[i].module == MODULE_LOADER ||
-		    is_among(states, frames->items[i].name))
-			return true;
-	return false;
+	return array_find(frames->items, entry, it,
+			  it->module == MODULE_LOADER || is_among(states, it->name));
 }
 
 /* has_streams: the program left streams open. */

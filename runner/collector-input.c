@@ -5,6 +5,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "runner/collector.h"
 #include "runner/launch/job-control.h"
 
@@ -52,10 +53,7 @@ static bool reached_program(const struct signalfd_siginfo *info)
 
 	if (info->ssi_code != SI_KERNEL)
 		return info->ssi_pid == (uint32_t)getpid(); /* by a write of ours that failed */
-	for (size_t i = 0; i < sizeof(to_all) / sizeof(to_all[0]); i++)
-		if (to_all[i] == (int)info->ssi_signo)
-			return true;
-	return false;
+	return array_find(to_all, COUNT_OF(to_all), it, *it == (int)info->ssi_signo);
 }
 
 /*

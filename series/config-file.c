@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/cleanup.h"
 #include "common/parse.h"
 
@@ -209,11 +210,7 @@ static bool is_always_collected(const char *name)
 					     "minor_faults", "major_faults", "allocations",
 					     "peak_bytes" };
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		if (strcmp(names[i], name) == 0)
-			return true;
-	}
-	return false;
+	return array_find(names, COUNT_OF(names), it, strcmp(*it, name) == 0);
 }
 
 /* Values by name: what is no value of each run is an event to count. */
@@ -329,20 +326,12 @@ static int series_key_take(struct series_reading *reading, const char *key, cons
 
 static bool has_workload(const struct series *series, const char *name)
 {
-	for (size_t i = 0; i < series->n_workloads; i++) {
-		if (strcmp(series->workloads[i].name, name) == 0)
-			return true;
-	}
-	return false;
+	return array_find(series->workloads, series->n_workloads, it, strcmp(it->name, name) == 0);
 }
 
 static bool has_mode(const struct series *series, const char *name)
 {
-	for (size_t i = 0; i < series->n_modes; i++) {
-		if (strcmp(series->modes[i].name, name) == 0)
-			return true;
-	}
-	return false;
+	return array_find(series->modes, series->n_modes, it, strcmp(it->name, name) == 0);
 }
 
 static int open_workload(struct series_reading *reading, const char *name)

@@ -56,11 +56,7 @@ static const char *base_of(const char *path)
 /* The program of this name, or NULL. */
 static const struct series_program *find_program(const struct series_plan *plan, const char *name)
 {
-	for (size_t i = 0; i < plan->n_programs; i++) {
-		if (strcmp(plan->programs[i].name, name) == 0)
-			return &plan->programs[i];
-	}
-	return NULL;
+	return array_find(plan->programs, plan->n_programs, it, strcmp(it->name, name) == 0);
 }
 
 /* Whether a name belongs to another section: its own, or that of a program of it. */

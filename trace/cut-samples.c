@@ -16,10 +16,7 @@ static bool is_behind(const struct cut *cut, uint64_t raw_ns)
 
 static struct cut_source *find_source(const struct cut *cut, uint32_t id)
 {
-	for (size_t i = 0; i < cut->n_sources; i++)
-		if (cut->sources[i].id == id)
-			return &cut->sources[i];
-	return NULL;
+	return array_find(cut->sources, cut->n_sources, it, it->id == id);
 }
 
 int cut_source(struct cut *cut, const struct trace_source *source)

@@ -1,5 +1,6 @@
 #include "trace/names.h"
 
+#include "common/array.h"
 #include "schemas/trace-format.h"
 
 static const char *const why_not_names[] = {
@@ -14,12 +15,11 @@ static const char *const why_not_names[] = {
 	[TRACE_NOT_SANITIZER] = "sanitizer",
 	[TRACE_NOT_PERF_DATA] = "perf.data",
 };
-_Static_assert(sizeof(why_not_names) / sizeof(why_not_names[0]) == TRACE_NOT_COUNT,
-	       "one for every reason");
+_Static_assert(COUNT_OF(why_not_names) == TRACE_NOT_COUNT, "one for every reason");
 
 const char *trace_why_not_name(unsigned why_not)
 {
-	if (why_not >= sizeof(why_not_names) / sizeof(why_not_names[0]))
+	if (why_not >= COUNT_OF(why_not_names))
 		return "unknown"; /* from a newer writer */
 	return why_not_names[why_not];
 }
@@ -79,8 +79,7 @@ static const char *const call_names[] = {
 	[TRACE_CALL_REF] = "reference",
 	[TRACE_CALL_UNREF] = "reference end",
 };
-_Static_assert(sizeof(call_names) / sizeof(call_names[0]) == TRACE_CALL_COUNT,
-	       "one for every call");
+_Static_assert(COUNT_OF(call_names) == TRACE_CALL_COUNT, "one for every call");
 _Static_assert(TRACE_CALL_COUNT <= TRACE_CALL_LIMIT, "ring records have 6 bits for it");
 
 const char *trace_call_name(unsigned call)

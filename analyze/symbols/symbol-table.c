@@ -237,20 +237,12 @@ struct symbol_entry *symbol_list_find(const struct symbol_list *list, uint64_t a
 const struct symbol_section *symbol_table_section(const struct symbol_table *table,
 						  uint64_t address)
 {
-	for (size_t i = 0; i < table->n_sections; i++) {
-		if (address - table->sections[i].address < table->sections[i].size)
-			return &table->sections[i];
-	}
-	return NULL;
+	return array_find(table->sections, table->n_sections, it, address - it->address < it->size);
 }
 
 const struct symbol_entry *symbol_list_named(const struct symbol_list *list, const char *name)
 {
-	for (size_t i = 0; i < list->n; i++) {
-		if (strcmp(list->items[i].name, name) == 0)
-			return &list->items[i];
-	}
-	return NULL;
+	return array_find(list->items, list->n, it, strcmp(it->name, name) == 0);
 }
 
 /* ---- Functions without a symbol ---- */

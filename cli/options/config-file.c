@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "common/cleanup.h"
 #include "common/parse.h"
 
@@ -38,11 +39,7 @@ static const enum option_id read_only[] = { OPTION_SUPPRESSIONS, OPTION_AGAINST,
 
 static bool is_among(enum option_id id, const enum option_id *ids, size_t n)
 {
-	for (size_t i = 0; i < n; i++) {
-		if (ids[i] == id)
-			return true;
-	}
-	return false;
+	return array_find(ids, n, it, *it == id);
 }
 #define IS_AMONG(id, ids) is_among(id, ids, sizeof(ids) / sizeof((ids)[0]))
 

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/array.h"
+
 #define IN(command)	       (1u << COMMAND_##command)
 #define VARIABLE_FLAG(id)      "MEMSIGHT_" #id
 #define VARIABLE_ACTION(id)    NULL
@@ -117,11 +119,7 @@ static bool is_of_one_recording(enum option_id id)
 		OPTION_FUNCTIONS_FORMAT,
 	};
 
-	for (size_t i = 0; i < sizeof(ids) / sizeof(*ids); i++) {
-		if (ids[i] == id)
-			return true;
-	}
-	return false;
+	return array_find(ids, COUNT_OF(ids), it, *it == id);
 }
 
 bool option_is_of(enum option_id id, enum command_id command)

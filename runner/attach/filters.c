@@ -113,8 +113,7 @@ static const char *find_forbidden(const struct filters *filters,
 
 const char *filters_forbidden(const struct filters *filters)
 {
-	const char *name = find_forbidden(filters, entry_needs,
-					  sizeof(entry_needs) / sizeof(*entry_needs), false);
+	const char *name = find_forbidden(filters, entry_needs, COUNT_OF(entry_needs), false);
 
 	/* Our library lives with errors of its calls. */
 	return name ? name : find_forbidden(filters, call_filter_needs, call_filter_n_needs, true);

@@ -189,10 +189,8 @@ int heap_glibc_add_region(struct heap_glibc *glibc, struct heap_region region)
 
 bool heap_glibc_has(const struct heap_glibc *glibc, uint64_t address)
 {
-	for (size_t i = 0; i < glibc->n_regions; i++)
-		if (address >= glibc->regions[i].start && address < glibc->regions[i].end)
-			return true;
-	return false;
+	return array_find(glibc->regions, glibc->n_regions, it,
+			  address >= it->start && address < it->end);
 }
 
 /* ar_ptr, prev, size, mprotect_size and, from 2.35, pagesize (struct _heap_info). */

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "common/array.h"
 #include "common/clock.h"
 #include "common/cleanup.h"
 #include "runner/attach/heap-internal.h"
@@ -147,10 +148,7 @@ int heap_walk_read(const struct heap_target *target, struct heap_walk *ret_walk)
 
 static bool is_among(const struct heap_walk *walk, uint64_t address)
 {
-	for (size_t i = 0; i < walk->n_blocks; i++)
-		if (walk->blocks[i].address == address)
-			return true;
-	return false;
+	return array_find(walk->blocks, walk->n_blocks, it, it->address == address);
 }
 
 int heap_walk_prove(struct heap_walk *walk, const uint64_t *live, size_t n_live,

@@ -155,10 +155,7 @@ const struct remote_module *remote_modules_find(const struct remote_modules *mod
 
 const struct remote_module *remote_modules_at(const struct remote_modules *modules, uintptr_t pc)
 {
-	for (size_t i = 0; i < modules->n; i++)
-		if (pc - modules->items[i].base < modules->items[i].end - modules->items[i].base)
-			return &modules->items[i];
-	return NULL;
+	return array_find(modules->items, modules->n, it, pc - it->base < it->end - it->base);
 }
 
 static uint32_t hash_of(const char *name)

@@ -299,10 +299,9 @@ static const struct safety_place *find_place(const struct safety *safety, uintpt
 
 static const struct unsafe *find_function(const struct safety *safety, uintptr_t pc)
 {
-	for (size_t i = 0; is_in(safety->around, pc) && i < safety->n; i++)
-		if (is_in(safety->unsafe[i].place.range, pc))
-			return &safety->unsafe[i];
-	return NULL;
+	return is_in(safety->around, pc)
+		       ? array_find(safety->unsafe, safety->n, it, is_in(it->place.range, pc))
+		       : NULL;
 }
 
 static bool is_thunk(const struct safety *safety, uintptr_t pc)
@@ -323,10 +322,7 @@ static const struct safety_place *find_unsafe(const struct safety *safety, uintp
 
 static bool is_listed(const struct made_code *made, uintptr_t pc)
 {
-	for (size_t i = 0; i < made->n; i++)
-		if (is_in(made->ranges[i], pc))
-			return true;
-	return false;
+	return array_find(made->ranges, made->n, it, is_in(*it, pc));
 }
 
 /* There may be more of it by now. */
@@ -378,10 +374,7 @@ static int see_frame(Dwfl_Frame *frame, void *user)
 
 static bool is_among(const uint64_t *words, size_t n, uint64_t word)
 {
-	for (size_t i = 0; i < n; i++)
-		if (words[i] == word)
-			return true;
-	return false;
+	return array_find(words, n, it, *it == word);
 }
 
 /* Whatever of the stack looks like a frame in such a function is taken for one. */
@@ -458,11 +451,8 @@ static bool is_plainly_good(struct safety *safety, const struct remote_thread *t
 	    find_unsafe(safety, thread->registers.rip, false) ||
 	    remote_read(safety->pid, sp, safety->words, n_bytes) < 0)
 		return false;
-	for (size_t i = 0; i < n_bytes / sizeof(*safety->words); i++)
-		if (find_unsafe(safety, safety->words[i], true) ||
-		    find_unsafe(safety, safety->words[i], false))
-			return false;
-	return true;
+	return !array_find(safety->words, n_bytes / sizeof(*safety->words), it,
+			   find_unsafe(safety, *it, true) || find_unsafe(safety, *it, false));
 }
 
 enum safety_verdict safety_judge(struct safety *safety, const struct remote_thread *thread,

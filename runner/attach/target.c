@@ -196,10 +196,7 @@ static int find_pid(const struct attach_wish *wish, const char *text, pid_t *ret
 
 static bool is_among(const pid_t *pids, size_t n, pid_t pid)
 {
-	for (size_t i = 0; i < n; i++)
-		if (pids[i] == pid)
-			return true;
-	return false;
+	return array_find(pids, n, it, *it == pid);
 }
 
 int attach_find(const struct attach_wish *wish, pid_t **ret_pids, size_t *ret_n,

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/io.h"
@@ -63,10 +64,7 @@ static const struct waiting_call {
 
 static const struct waiting_call *find_waiting(long number)
 {
-	for (size_t i = 0; i < sizeof(waiting_calls) / sizeof(*waiting_calls); i++)
-		if (waiting_calls[i].number == number)
-			return &waiting_calls[i];
-	return NULL;
+	return array_find(waiting_calls, COUNT_OF(waiting_calls), it, it->number == number);
 }
 
 /* ---- Since when it waits ---- */

@@ -813,10 +813,7 @@ static bool has_ended(const struct live_totals *totals, const struct block *bloc
 {
 	uint32_t id = totals->header->sites[block->site].process_id;
 
-	for (size_t i = 0; i < totals->n_ended; i++)
-		if (totals->ended[i] == id)
-			return true;
-	return false;
+	return array_find(totals->ended, totals->n_ended, it, *it == id);
 }
 
 static bool look_at_block(struct live_totals *totals, struct block *block)

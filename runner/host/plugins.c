@@ -231,9 +231,8 @@ static int add_component(struct memsight_plugin *plugin, uint32_t abi,
 		fail_child("plug-in %s: '%s' is no name of a component: letters, digits and -_., "
 			   "at most 47",
 			   adding, component->name ? component->name : "");
-	if ((unsigned)component->kind >= sizeof(kinds) / sizeof(kinds[0]) ||
-	    !kinds[component->kind] || !component->read || !component->unit ||
-	    strlen(component->unit) > MAX_UNIT)
+	if ((unsigned)component->kind >= COUNT_OF(kinds) || !kinds[component->kind] ||
+	    !component->read || !component->unit || strlen(component->unit) > MAX_UNIT)
 		fail_child("plug-in %s: component %s has no kind, no read, or no unit of at most "
 			   "15 bytes",
 			   adding, component->name);
@@ -402,11 +401,8 @@ static int try_library(struct plugins *plugins, const char *path, const char *en
 
 static struct component *find(struct plugins *plugins, const char *name)
 {
-	for (size_t i = 0; i < plugins->n; i++) {
-		if (strcmp(plugins->components[i].fields[FIELD_NAME], name) == 0)
-			return &plugins->components[i];
-	}
-	return NULL;
+	return array_find(plugins->components, plugins->n, it,
+			  strcmp(it->fields[FIELD_NAME], name) == 0);
 }
 
 /* What is tried for a component: it, what stands in for it, and so on. */

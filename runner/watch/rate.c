@@ -1,6 +1,7 @@
 /* What follows from the number of hits and from time: pauses, and turns of what is hot. */
 #include <time.h>
 
+#include "common/array.h"
 #include "common/clock.h"
 #include "runner/watch/arming.h"
 
@@ -127,10 +128,7 @@ static bool is_over_rate(const struct watches *watches, const struct watch_item 
 
 static bool is_any_armed(const struct watches *watches)
 {
-	for (unsigned i = 0; i < WATCH_MAX_ITEMS; i++)
-		if (watches->items[i].is_armed)
-			return true;
-	return false;
+	return array_find(watches->items, WATCH_MAX_ITEMS, it, it->is_armed);
 }
 
 static void bound_rate(struct watches *watches, const struct images *images, uint64_t now_ticks)

@@ -138,7 +138,7 @@ static int take_record(struct reading *reading, const struct trace_record *recor
 {
 	if (record->type == TRACE_RECORD_CLOCK)
 		return merge_clock_add(&reading->clock, (const struct trace_clock *)record);
-	for (size_t i = 0; i < sizeof(handlers) / sizeof(handlers[0]); i++) {
+	for (size_t i = 0; i < COUNT_OF(handlers); i++) {
 		if (handlers[i].type == record->type)
 			return handlers[i].handle(reading->trace, record);
 	}
@@ -401,8 +401,7 @@ static const char *clock_of(const struct perf_data *data)
 	const struct perf_data_event *event =
 		perf_data_n_events(data) ? perf_data_event(data, 0) : NULL;
 
-	for (size_t i = 0; event && event->has_clock_id && i < sizeof(clocks) / sizeof(clocks[0]);
-	     i++) {
+	for (size_t i = 0; event && event->has_clock_id && i < COUNT_OF(clocks); i++) {
 		if (clocks[i].id == event->clock_id)
 			return clocks[i].name;
 	}
