@@ -56,11 +56,9 @@ static int series_modes_check(void *user, const char *key, const char *value, ch
 	int r;
 
 	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
-		if (strcmp(key, own[i]) == 0) {
-			snprintf(message, SERIES_MESSAGE_BYTES,
-				 "'%s' is the series' own, not a mode's", key);
-			return -EINVAL;
-		}
+		if (strcmp(key, own[i]) == 0)
+			return text_refuse(-EINVAL, message, SERIES_MESSAGE_BYTES,
+					   "'%s' is the series' own, not a mode's", key);
 	}
 	r = assign(scratch, key, value);
 	if (r == -EINVAL)
@@ -153,16 +151,13 @@ static int read_file(struct cmd_series *run)
 	struct series_file_reader reader = { series_modes_check, &scratch };
 	int err;
 
-	if (option_text(run->options, OPTION_MODES)) {
-		snprintf(run->message, sizeof(run->message), "--modes goes with --compat");
-		return -EINVAL;
-	}
-	if (run->options->n_operands != 1) {
-		snprintf(run->message, sizeof(run->message),
-			 "name one config file "
-			 "(schemas/series.example.ini shows one), or use --compat");
-		return -EINVAL;
-	}
+	if (option_text(run->options, OPTION_MODES))
+		return text_refuse(-EINVAL, run->message, sizeof(run->message),
+				   "--modes goes with --compat");
+	if (run->options->n_operands != 1)
+		return text_refuse(-EINVAL, run->message, sizeof(run->message),
+				   "name one config file "
+				   "(schemas/series.example.ini shows one), or use --compat");
 	err = series_modes_begin(&scratch);
 	if (err == -EINVAL)
 		snprintf(run->message, sizeof(run->message), "%s", scratch.message);
@@ -188,21 +183,17 @@ static int take_options(struct cmd_series *run)
 
 	if (option_origin(options, OPTION_REPETITIONS) > OPTION_FROM_DEFAULT) {
 		series->repetitions = (uint32_t)option_number(options, OPTION_REPETITIONS);
-		if (series->repetitions == 0 || series->repetitions > 1000000) {
-			snprintf(run->message, sizeof(run->message),
-				 "--repetitions is a number from 1 to 1000000");
-			return -EINVAL;
-		}
+		if (series->repetitions == 0 || series->repetitions > 1000000)
+			return text_refuse(-EINVAL, run->message, sizeof(run->message),
+					   "--repetitions is a number from 1 to 1000000");
 	}
 	if (option_origin(options, OPTION_SEED) > OPTION_FROM_DEFAULT) {
 		series->seed = option_number(options, OPTION_SEED);
 		series->has_seed = true;
 	}
-	if (timeout && parse_duration(timeout, &series->timeout_ns) < 0) {
-		snprintf(run->message, sizeof(run->message),
-			 "--timeout: '%s' is no time such as 30s or 5min", timeout);
-		return -EINVAL;
-	}
+	if (timeout && parse_duration(timeout, &series->timeout_ns) < 0)
+		return text_refuse(-EINVAL, run->message, sizeof(run->message),
+				   "--timeout: '%s' is no time such as 30s or 5min", timeout);
 	return output ? set_text(&series->output, output) : 0;
 }
 
@@ -305,9 +296,8 @@ static int check_program(struct cmd_series *run, const struct series_program *pr
 	if (err == 0 || err == -ECANCELED)
 		return err;
 	run_command_explain(name, err, why, sizeof(why));
-	snprintf(run->message, sizeof(run->message), "program %.100s: cannot run '%.140s': %.200s",
-		 program->name, name, why);
-	return err;
+	return text_refuse(err, run->message, sizeof(run->message),
+			   "program %.100s: cannot run '%.140s': %.200s", program->name, name, why);
 }
 
 static int check_all(struct cmd_series *run)

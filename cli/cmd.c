@@ -7,15 +7,19 @@
 
 #include "common/text.h"
 
-static void print_line(const char *format, va_list arguments)
+int cmd_say(int status, const char *format, ...)
 {
 	/* One write per line: other programs write to the same terminal. */
 	char line[1024];
+	va_list arguments;
 
+	va_start(arguments, format);
 	vsnprintf(line, sizeof(line), format, arguments);
+	va_end(arguments);
 	text_hide_controls(line); /* one line, and names of files tell the terminal nothing */
 	fflush(stdout);
 	fprintf(stderr, "memsight: %s\n", line);
+	return status;
 }
 
 int cmd_check_new(const char *path, const struct option_set *options)
@@ -28,33 +32,4 @@ int cmd_check_new(const char *path, const struct option_set *options)
 	if (stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
 		return CMD_DONE;
 	return cmd_fail("%s is there already: --force overwrites it", path);
-}
-
-int cmd_fail(const char *format, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	print_line(format, arguments);
-	va_end(arguments);
-	return CMD_FAILED;
-}
-
-int cmd_usage(const char *format, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	print_line(format, arguments);
-	va_end(arguments);
-	return CMD_USAGE;
-}
-
-void cmd_warn(const char *format, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	print_line(format, arguments);
-	va_end(arguments);
 }

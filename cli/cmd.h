@@ -27,10 +27,9 @@ int cmd_check_new(const char *path, const struct option_set *options);
 
 /*
  * Print one line "memsight: ..." on standard error; a newline is added. Say what is wrong and what
- * to do. Returns CMD_FAILED or CMD_USAGE, to be returned on.
+ * to do. Returns the status, to be returned on.
  */
-int cmd_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-int cmd_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-/* The same, without a verdict. */
-void cmd_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+int cmd_say(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#define cmd_fail(...)  cmd_say(CMD_FAILED, __VA_ARGS__)
+#define cmd_usage(...) cmd_say(CMD_USAGE, __VA_ARGS__)
+#define cmd_warn(...)  cmd_say(CMD_DONE, __VA_ARGS__)

@@ -1,5 +1,6 @@
 #pragma once
 #include <stdint.h>
+#include <stdio.h>
 
 /*
  * Put '?' in place of what would command a terminal or end a line: control characters, also those
@@ -14,3 +15,10 @@ const char *text_base_name(const char *path);
 
 /* The id of a name in a trace, as programs make it themselves: trace_text.id. Any thread. */
 uint64_t text_name_id(const char *name);
+
+/* Write a line for a person, and be err: return text_refuse(-EINVAL, message, n_bytes, "...", ...). */
+#define text_refuse(err, text, n_bytes, ...)                                                       \
+	({                                                                                         \
+		snprintf(text, n_bytes, __VA_ARGS__);                                              \
+		(err);                                                                             \
+	})

@@ -89,10 +89,8 @@ int collector_control_check(const struct run_options *options, struct window_pla
 		why = "needs `regions' among --events";
 	else if (name && triggers_begin_windows(options->trigger_actions))
 		why = "and windows that a --trigger begins cannot be had together";
-	if (why) {
-		snprintf(message, n_bytes, "--start-after %s", why);
-		return -EINVAL;
-	}
+	if (why)
+		return text_refuse(-EINVAL, message, n_bytes, "--start-after %s", why);
 	if (ret_plan)
 		*ret_plan = plan;
 	return 0;

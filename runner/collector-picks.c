@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "common/text.h"
 #include "pmu/choice.h"
 #include "runner/collector.h"
 #include "runner/trace-records-write.h"
@@ -33,8 +34,7 @@ static int check_probes(const struct run_options *options, char *message, size_t
 		problem = "needs `heap' among --events";
 	if (!problem)
 		return 0;
-	snprintf(message, n_bytes, "--usdt %s", problem);
-	return -EINVAL;
+	return text_refuse(-EINVAL, message, n_bytes, "--usdt %s", problem);
 }
 
 int collector_picks_check(const struct run_options *options, char *message, size_t n_bytes)
@@ -63,9 +63,8 @@ int collector_picks_check(const struct run_options *options, char *message, size
 		problem = "and live totals exclude each other: `memsight top' needs every block";
 	if (!problem)
 		return 0;
-	snprintf(message, n_bytes, "--sample-bytes%s %s",
-		 options->sample_bytes > RING_MAX_SAMPLE_BYTES ? ":" : "", problem);
-	return -EINVAL;
+	return text_refuse(-EINVAL, message, n_bytes, "--sample-bytes%s %s",
+			   options->sample_bytes > RING_MAX_SAMPLE_BYTES ? ":" : "", problem);
 }
 
 void collector_begin_picks(struct collector *collector)

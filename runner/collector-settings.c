@@ -11,6 +11,7 @@
 #include "common/array.h"
 #include "common/cleanup.h"
 #include "common/parse.h"
+#include "common/text.h"
 #include "pmu/cost.h"
 #include "runner/collector.h"
 #include "schemas/control.h"
@@ -30,8 +31,7 @@ struct outcome {
 
 static int refuse(struct outcome *outcome, const char *why)
 {
-	snprintf(outcome->why, sizeof(outcome->why), "%s", why);
-	return -EINVAL;
+	return text_refuse(-EINVAL, outcome->why, sizeof(outcome->why), "%s", why);
 }
 
 /* ---- The rate of samples ---- */
@@ -108,12 +108,11 @@ static int set_rate(struct collector *collector, uint64_t period_ns, struct outc
 	uint64_t limit_hz = pmu_max_sample_rate();
 	int r = collector->options->budget ? -EBUSY : 0;
 
-	if (r == 0 && limit_hz && NS_PER_SECOND / period_ns > limit_hz) {
-		snprintf(outcome->why, sizeof(outcome->why),
-			 "at most %" PRIu64 " samples a second (kernel.perf_event_max_sample_rate)",
-			 limit_hz);
-		return -EINVAL;
-	}
+	if (r == 0 && limit_hz && NS_PER_SECOND / period_ns > limit_hz)
+		return text_refuse(-EINVAL, outcome->why, sizeof(outcome->why),
+				   "at most %" PRIu64
+				   " samples a second (kernel.perf_event_max_sample_rate)",
+				   limit_hz);
 	for (int i = 0; r == 0 && i < RATE_TRIES; i++)
 		r = try_period(collector, period_ns);
 	if (r < 0)

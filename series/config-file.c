@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <ini.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include "common/array.h"
 #include "common/cleanup.h"
 #include "common/parse.h"
+#include "common/text.h"
 
 /* A file while it is read. */
 struct series_reading {
@@ -40,16 +40,8 @@ struct key_row {
 };
 
 /* Say what is wrong, of the key at hand or of its section. Returns -EINVAL. */
-__attribute__((format(printf, 2, 3))) static int series_complain(struct series_reading *reading,
-								 const char *format, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(reading->message, SERIES_MESSAGE_BYTES, format, arguments);
-	va_end(arguments);
-	return -EINVAL;
-}
+#define series_complain(reading, ...)                                                              \
+	text_refuse(-EINVAL, (reading)->message, SERIES_MESSAGE_BYTES, __VA_ARGS__)
 
 static int take_text(char **field, const char *value)
 {

@@ -1,7 +1,6 @@
 #include "series/heimdallr-command.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include "common/cleanup.h"
 #include "common/io.h"
 #include "common/parse.h"
+#include "common/text.h"
 
 #define MAX_FILE_BYTES	  (1u << 20)
 #define DEFAULT_DIR	  "/mnt/pmem"
@@ -18,15 +18,7 @@
 /* The words of a mode line. */
 enum field { MODE, HMS, MEM, CPU, DRY, FREQ, N_FIELDS };
 
-__attribute__((format(printf, 2, 3))) static int complain(char *message, const char *format, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(message, SERIES_MESSAGE_BYTES, format, arguments);
-	va_end(arguments);
-	return -EINVAL;
-}
+#define complain(message, ...) text_refuse(-EINVAL, message, SERIES_MESSAGE_BYTES, __VA_ARGS__)
 
 static int add_program(struct series *series, const char *line, size_t number, char *message)
 {

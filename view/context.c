@@ -1,7 +1,6 @@
 #include "view/context.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -252,14 +251,4 @@ void view_context_forget(const struct view_context *context)
 		if (handles[i])
 			statement_forget(handles[i]);
 	}
-}
-
-int view_context_refuse(struct view_context *context, int error, const char *format, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(context->message, sizeof(context->message), format, arguments);
-	va_end(arguments);
-	return error;
 }

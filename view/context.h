@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/text.h"
 #include "view/request.h"
 
 struct db;
@@ -91,8 +92,8 @@ int view_context_kept(const struct view_context *context);
 void view_context_forget(const struct view_context *context);
 
 /* Set the message and return the error. */
-int view_context_refuse(struct view_context *context, int error, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
+#define view_context_refuse(context, error, ...)                                                   \
+	text_refuse(error, (context)->message, sizeof((context)->message), __VA_ARGS__)
 
 /*
  * Have context->part hold a span: count it, unless it does already (lines that were not asked for

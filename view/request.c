@@ -1,11 +1,11 @@
 #include "view/request.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "common/parse.h"
+#include "common/text.h"
 #include "common/utf8.h"
 
 enum value_type {
@@ -93,16 +93,7 @@ bool view_answer_takes(enum view_answer answer, enum view_parameter parameter)
 
 /* ---- Parameters ---- */
 
-__attribute__((format(printf, 3, 4))) static unsigned refuse(unsigned status, char *message,
-							     const char *format, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(message, VIEW_MESSAGE_BYTES, format, arguments);
-	va_end(arguments);
-	return status;
-}
+#define refuse(status, message, ...) text_refuse(status, message, VIEW_MESSAGE_BYTES, __VA_ARGS__)
 
 static int hex_digit(char letter)
 {

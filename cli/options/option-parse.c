@@ -9,6 +9,7 @@
 
 #include "common/array.h"
 #include "common/parse.h"
+#include "common/text.h"
 
 #define MAX_FREQUENCY_HZ 100000 /* a thread's CPU clock fires at most every 10 us */
 
@@ -23,9 +24,8 @@ struct parsing {
 
 static int refuse(const struct parsing *parsing, const char *why)
 {
-	snprintf(parsing->message, OPTION_MESSAGE_BYTES, "%s: '%s' %s", parsing->shown,
-		 parsing->text, why);
-	return -EINVAL;
+	return text_refuse(-EINVAL, parsing->message, OPTION_MESSAGE_BYTES, "%s: '%s' %s",
+			   parsing->shown, parsing->text, why);
 }
 
 static int parse_flag(const struct parsing *parsing, struct option_value *value)
@@ -93,11 +93,9 @@ static int parse_choice(const struct parsing *parsing, struct option_value *valu
 		parse_nearest_offer(&nearest, row->name);
 		if (strcmp(row->name, parsing->text) != 0)
 			continue;
-		if (row->refusal) {
-			snprintf(parsing->message, OPTION_MESSAGE_BYTES, "%s: %s", parsing->shown,
-				 row->refusal);
-			return -EINVAL;
-		}
+		if (row->refusal)
+			return text_refuse(-EINVAL, parsing->message, OPTION_MESSAGE_BYTES,
+					   "%s: %s", parsing->shown, row->refusal);
 		value->number = (uint64_t)i;
 		return 0;
 	}
@@ -502,9 +500,8 @@ static int complain_in_words(struct option_set *options, enum option_origin orig
 	char message[OPTION_MESSAGE_BYTES];
 
 	memcpy(message, options->message, sizeof(message));
-	snprintf(options->message, OPTION_MESSAGE_BYTES, "%s: %.230s", option_origin_name(origin),
-		 message);
-	return -EINVAL;
+	return text_refuse(-EINVAL, options->message, OPTION_MESSAGE_BYTES, "%s: %.230s",
+			   option_origin_name(origin), message);
 }
 
 /* Operands make no sense here; the real ones are kept aside meanwhile. */

@@ -460,10 +460,8 @@ static int answer_stack(struct live_page *page, const struct view_values *values
 	uint64_t site = (uint64_t)values->numbers[VIEW_SITE];
 	const char *frame;
 
-	if (!values->is_given[VIEW_SITE] || site >= LIVE_MAX_SITES) {
-		snprintf(message, VIEW_MESSAGE_BYTES, "there is no such site");
-		return -ENOENT;
-	}
+	if (!values->is_given[VIEW_SITE] || site >= LIVE_MAX_SITES)
+		return text_refuse(-ENOENT, message, VIEW_MESSAGE_BYTES, "there is no such site");
 	json_open(json, '{');
 	json_name(json, "stack");
 	json_open(json, '[');

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <linux/seccomp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,16 +21,7 @@
 
 #define MAX_FOUND 8u
 
-__attribute__((format(printf, 3, 4))) static int say(char message[ATTACH_MESSAGE_BYTES], int error,
-						     const char *format, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(message, ATTACH_MESSAGE_BYTES, format, arguments);
-	va_end(arguments);
-	return error;
-}
+#define say(message, error, ...) text_refuse(error, message, ATTACH_MESSAGE_BYTES, __VA_ARGS__)
 
 /* The word behind a name in /proc/PID/status; "" without. */
 static void status_word(const char *status, const char *name, char word[static 64])

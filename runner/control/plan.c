@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/parse.h"
+#include "common/text.h"
 
 #define LONGEST_NS   (UINT64_C(1) << 60)
 #define MAX_REPEAT   UINT64_C(1000000000)
@@ -24,8 +25,7 @@ static const char *const clock_names[WINDOW_CLOCKS] = {
 
 static int refuse(char *message, size_t n_bytes, const char *text, const char *why)
 {
-	snprintf(message, n_bytes, "--windows: '%.80s' %s", text, why);
-	return -EINVAL;
+	return text_refuse(-EINVAL, message, n_bytes, "--windows: '%.80s' %s", text, why);
 }
 
 static int read_time(const char *text, uint64_t *ret_ns)
@@ -125,10 +125,9 @@ static int add(struct window_plan *plan, const char *text, char *message, size_t
 {
 	char copy[sizeof(plan->specs[0].text)];
 
-	if (plan->n == WINDOW_PLAN_MAX) {
-		snprintf(message, n_bytes, "--windows: more than %d of them", WINDOW_PLAN_MAX);
-		return -EINVAL;
-	}
+	if (plan->n == WINDOW_PLAN_MAX)
+		return text_refuse(-EINVAL, message, n_bytes, "--windows: more than %d of them",
+				   WINDOW_PLAN_MAX);
 	if (strlen(text) >= sizeof(copy))
 		return refuse(message, n_bytes, text, "is not " FORM);
 	strcpy(copy, text);

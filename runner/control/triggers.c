@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/parse.h"
+#include "common/text.h"
 
 #define NS_PER_SECOND UINT64_C(1000000000)
 #define USUAL_NS      (60 * NS_PER_SECOND)
@@ -131,24 +132,21 @@ static int read_one(const char *text, struct trigger *trigger, char message[TRIG
 		if (strlen(kinds[kind].name) == n_name &&
 		    strncmp(kinds[kind].name, text, n_name) == 0)
 			trigger->kind = (enum trigger_kind)kind;
-	if (trigger->kind == TRIGGER_KINDS) {
-		snprintf(message, TRIGGER_MESSAGE,
-			 "--trigger: '%.60s' cannot be measured: live, rss, rate, leaked, growth, "
-			 "idle, and exit, crash and oom can",
-			 text);
-		return -EINVAL;
-	}
+	if (trigger->kind == TRIGGER_KINDS)
+		return text_refuse(
+			-EINVAL, message, TRIGGER_MESSAGE,
+			"--trigger: '%.60s' cannot be measured: live, rss, rate, leaked, growth, "
+			"idle, and exit, crash and oom can",
+			text);
 	snprintf(trigger->text, sizeof(trigger->text), "%s", text);
 	snprintf(bound, sizeof(bound), "%s", text[n_name] ? text + n_name + 1 : "");
 	if (trigger_is_of_end(trigger) && !text[n_name])
 		return 0;
 	if (trigger_is_of_end(trigger) || text[n_name] != '>' || strlen(text) >= sizeof(bound) ||
-	    read_bound(trigger, bound) < 0) {
-		snprintf(message, TRIGGER_MESSAGE,
-			 "--trigger: '%.60s' is not a condition such as %s", text,
-			 kinds[trigger->kind].example);
-		return -EINVAL;
-	}
+	    read_bound(trigger, bound) < 0)
+		return text_refuse(-EINVAL, message, TRIGGER_MESSAGE,
+				   "--trigger: '%.60s' is not a condition such as %s", text,
+				   kinds[trigger->kind].example);
 	return 0;
 }
 
@@ -159,11 +157,9 @@ int triggers_read(const char *const *texts, struct triggers *ret_triggers,
 
 	ret_triggers->n = 0;
 	for (; err == 0 && texts && *texts; texts++) {
-		if (ret_triggers->n == TRIGGERS_MAX) {
-			snprintf(message, TRIGGER_MESSAGE, "--trigger: at most %d may be given",
-				 TRIGGERS_MAX);
-			return -EINVAL;
-		}
+		if (ret_triggers->n == TRIGGERS_MAX)
+			return text_refuse(-EINVAL, message, TRIGGER_MESSAGE,
+					   "--trigger: at most %d may be given", TRIGGERS_MAX);
 		err = read_one(*texts, &ret_triggers->items[ret_triggers->n++], message);
 	}
 	return err;

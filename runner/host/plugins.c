@@ -9,7 +9,6 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,16 +56,8 @@ struct plugins {
 	char *message;
 };
 
-static __attribute__((format(printf, 2, 3))) int refuse(struct plugins *plugins, const char *format,
-							...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(plugins->message, PLUGIN_MESSAGE_BYTES, format, arguments);
-	va_end(arguments);
-	return -EINVAL;
-}
+#define refuse(plugins, ...)                                                                       \
+	text_refuse(-EINVAL, (plugins)->message, PLUGIN_MESSAGE_BYTES, __VA_ARGS__)
 
 /* One more entry of ring_control.load; its last byte stays 0. */
 static int add_entry(struct plugins *plugins, char what, const char *text)

@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <spawn.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 #include "common/cleanup.h"
 #include "common/io.h"
 #include "common/parse.h"
+#include "common/text.h"
 #include "runner/launch/library.h"
 
 /* ---- memsight-kinds ---- */
@@ -73,10 +73,9 @@ static int take_lines(FILE *file, void (*take)(void *user, const char *key, cons
 
 		value[strcspn(value, "\n")] = '\0';
 		line[n] = '\0';
-		if (strcmp(line, "error") == 0) {
-			snprintf(problem, KINDS_HELPER_PROBLEM_BYTES, "%s", value);
-			return -ENODEV;
-		}
+		if (strcmp(line, "error") == 0)
+			return text_refuse(-ENODEV, problem, KINDS_HELPER_PROBLEM_BYTES, "%s",
+					   value);
 		take(user, line, value);
 	}
 	return 0;
@@ -92,24 +91,22 @@ int kinds_helper_run(const struct kinds_helper *helper,
 
 	err = library_find_beside(HELPER_NAME, path, sizeof(path));
 	err = err ?: start(helper, path, &pid, &fd);
-	if (err < 0) {
-		snprintf(problem, KINDS_HELPER_PROBLEM_BYTES,
-			 "%s needs %s, which cannot be run: %s (it is built where libmemkind and "
-			 "libnuma are)",
-			 helper->words[0], HELPER_NAME, strerror(-err));
-		return err;
-	}
+	if (err < 0)
+		return text_refuse(
+			err, problem, KINDS_HELPER_PROBLEM_BYTES,
+			"%s needs %s, which cannot be run: %s (it is built where libmemkind and "
+			"libnuma are)",
+			helper->words[0], HELPER_NAME, strerror(-err));
 	auto_fclose FILE *file = fdopen(fd, "r");
 	if (!file)
 		close(fd);
 	err = file ? take_lines(file, take, user, problem) : -ENOMEM;
 	TEMP_FAILURE_RETRY(waitpid(pid, &status, 0));
-	if (err == 0 && status != 0) {
-		snprintf(problem, KINDS_HELPER_PROBLEM_BYTES, "%s was ended by %s %d", HELPER_NAME,
-			 WIFSIGNALED(status) ? "signal" : "itself with status",
-			 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-		return -EPROTO;
-	}
+	if (err == 0 && status != 0)
+		return text_refuse(-EPROTO, problem, KINDS_HELPER_PROBLEM_BYTES,
+				   "%s was ended by %s %d", HELPER_NAME,
+				   WIFSIGNALED(status) ? "signal" : "itself with status",
+				   WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 	return err;
 }
 
@@ -279,16 +276,8 @@ struct finding {
 	size_t n_bytes;
 };
 
-__attribute__((format(printf, 3, 4))) static int refuse(const struct finding *finding, int err,
-							const char *format, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(finding->problem, finding->n_bytes, format, arguments);
-	va_end(arguments);
-	return err;
-}
+#define refuse(finding, err, ...)                                                                  \
+	text_refuse(err, (finding)->problem, (finding)->n_bytes, __VA_ARGS__)
 
 /* KIND[:DIR][,SIZE]; dir is "" and bytes 0 without them. */
 struct kind_text {

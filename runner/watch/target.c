@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,16 +10,7 @@
 
 #define MOST_BYTES 32u /* that all debug registers together can watch */
 
-__attribute__((format(printf, 3, 4))) static int refuse(char *message, size_t n_bytes,
-							const char *format, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(message, n_bytes, format, arguments);
-	va_end(arguments);
-	return -EINVAL;
-}
+#define refuse(message, n_bytes, ...) text_refuse(-EINVAL, message, n_bytes, __VA_ARGS__)
 
 /* The number that all of a text is; false: it is none. */
 static bool take_number(const char *text, int base, uint64_t *ret_number)
