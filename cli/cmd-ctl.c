@@ -159,11 +159,10 @@ int cmd_ctl(const struct option_set *options)
 	struct control_request request = { 0 };
 	struct control_reply reply;
 	const struct verb *verb = &verbs[0];
-	int status;
 
 	if (options->n_operands == 0)
 		return list();
-	status = options->n_operands > 1 ? find_verb(options->operands[1], &verb) : CMD_DONE;
+	int status = options->n_operands > 1 ? find_verb(options->operands[1], &verb) : CMD_DONE;
 	status = status ?: read_request(options, verb, &request);
 	if (status != CMD_DONE)
 		return status;

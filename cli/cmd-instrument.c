@@ -172,14 +172,13 @@ static int read_whole(int fd, size_t n_bytes, struct elf_original *original)
 static int write_copy(const char *path, const struct elf_copy *copy, mode_t mode)
 {
 	auto_free char *beside = NULL;
-	int r;
 
 	if (asprintf(&beside, "%s.XXXXXX", path) < 0)
 		return cmd_fail("out of memory");
 	auto_close int fd = mkostemp(beside, O_CLOEXEC);
 	if (fd < 0)
 		return cmd_fail("cannot write %s: %s", path, strerror(errno));
-	r = io_write_all(fd, copy->bytes, copy->n_bytes);
+	int r = io_write_all(fd, copy->bytes, copy->n_bytes);
 	if (r == 0 && lseek(fd, (off_t)copy->more_at, SEEK_SET) < 0)
 		r = -errno;
 	r = r ?: io_write_all(fd, copy->more, copy->n_more);
@@ -294,11 +293,10 @@ int cmd_instrument(const struct option_set *options)
 {
 	const char *output = option_text(options, OPTION_INSTRUMENT_OUTPUT);
 	char path[PATH_MAX];
-	int r;
 
 	if (option_flag(options, OPTION_SHOW))
 		return show(options->operands[0]);
-	r = check_options(options) ?: find_file(options->operands[0], path);
+	int r = check_options(options) ?: find_file(options->operands[0], path);
 	r = r ?: cmd_check_new(output, options);
 	r = r ?: make_copy(options, path, output);
 	if (r == CMD_DONE && !option_flag(options, OPTION_QUIET))

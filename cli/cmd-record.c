@@ -419,7 +419,6 @@ static int record_once(struct run_options *run, struct saying *saying)
 	};
 	struct run_summary summary;
 	char message[OPTION_MESSAGE_BYTES];
-	int r;
 
 	if (option_flag(options, OPTION_ARCHIVE))
 		run->beside = ARCHIVE_SUFFIX;
@@ -428,7 +427,7 @@ static int record_once(struct run_options *run, struct saying *saying)
 	if (option_text(options, OPTION_REPORT) &&
 	    cmd_check_new(option_text(options, OPTION_REPORT), options) != CMD_DONE)
 		return CMD_FAILED;
-	r = run_record(run, &observer, &summary);
+	int r = run_record(run, &observer, &summary);
 	if (summary.problem[0])
 		cmd_fail("%s", summary.problem);
 	if (r < 0)
@@ -487,7 +486,6 @@ static int attach_to(const char *text, char **command, const struct option_set *
 	char message[ATTACH_MESSAGE_BYTES];
 	auto_free pid_t *pids = NULL;
 	auto_functions_chosen struct functions_chosen chosen = { 0 };
-	int r;
 
 	/* What a process can be given only before it starts. */
 	run.command = NULL;
@@ -502,8 +500,8 @@ static int attach_to(const char *text, char **command, const struct option_set *
 	if (attach_find(&wish, &pids, &run.n_attach, message) < 0)
 		return cmd_fail("%s", message);
 	run.attach_pids = pids;
-	r = functions_choose(options, &(struct functions_of){ text, pids, run.n_attach }, false,
-			     &chosen, &run.functions);
+	int r = functions_choose(options, &(struct functions_of){ text, pids, run.n_attach }, false,
+				 &chosen, &run.functions);
 	if (r != CMD_DONE)
 		return r;
 	return record_run(&run, options, &none);
@@ -515,7 +513,6 @@ int cmd_record(const struct option_set *given)
 	struct option_set all = *given;
 	int r = heimdallr_read(&all, &heimdallr);
 	auto_functions_chosen struct functions_chosen chosen = { 0 };
-	struct run_options run;
 
 	if (r < 0)
 		return cmd_usage("record: %s", r == -EINVAL ? all.message : strerror(-r));
@@ -528,7 +525,7 @@ int cmd_record(const struct option_set *given)
 	if (option_text(&all, OPTION_DURATION) || option_flag(&all, OPTION_CHILDREN) ||
 	    option_origin(&all, OPTION_RANK) > OPTION_FROM_DEFAULT)
 		return cmd_usage("record: --duration, --rank and --children go with -p PID|NAME");
-	run = record_options_of(&all);
+	struct run_options run = record_options_of(&all);
 	if (read_time(&all, OPTION_PROGRESS, &run.progress_ns) != CMD_DONE)
 		return CMD_USAGE;
 	r = functions_choose(&all, &(struct functions_of){ .name = all.operands[0] }, false,

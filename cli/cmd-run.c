@@ -53,14 +53,13 @@ static int assign(struct option_set *set, const char *key, const char *value)
 static int series_modes_check(void *user, const char *key, const char *value, char *message)
 {
 	struct option_set *scratch = user;
-	int r;
 
 	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
 		if (strcmp(key, own[i]) == 0)
 			return text_refuse(-EINVAL, message, SERIES_MESSAGE_BYTES,
 					   "'%s' is the series' own, not a mode's", key);
 	}
-	r = assign(scratch, key, value);
+	int r = assign(scratch, key, value);
 	if (r == -EINVAL)
 		snprintf(message, SERIES_MESSAGE_BYTES, "%s", scratch->message);
 	return r;
@@ -149,7 +148,6 @@ static int read_file(struct cmd_series *run)
 {
 	auto_options struct option_set scratch = { 0 };
 	struct series_file_reader reader = { series_modes_check, &scratch };
-	int err;
 
 	if (option_text(run->options, OPTION_MODES))
 		return text_refuse(-EINVAL, run->message, sizeof(run->message),
@@ -158,7 +156,7 @@ static int read_file(struct cmd_series *run)
 		return text_refuse(-EINVAL, run->message, sizeof(run->message),
 				   "name one config file "
 				   "(schemas/series.example.ini shows one), or use --compat");
-	err = series_modes_begin(&scratch);
+	int err = series_modes_begin(&scratch);
 	if (err == -EINVAL)
 		snprintf(run->message, sizeof(run->message), "%s", scratch.message);
 	return err < 0 ? err
@@ -235,11 +233,10 @@ static int check_mode(struct cmd_series *run, size_t i)
 	struct run_options *options = &run->modes.options[i];
 	char problem[SERIES_MESSAGE_BYTES - 96] = "";
 	struct placement placement;
-	int err;
 
 	if (run->series->modes[i].is_dry)
 		options->heap = options->buffers = NULL;
-	err = run_check(options, problem, sizeof(problem));
+	int err = run_check(options, problem, sizeof(problem));
 	err = err ?: placement_find(options, &placement, problem, sizeof(problem));
 	if (err < 0)
 		snprintf(run->message, sizeof(run->message), "mode %s cannot be done here: %s%s",
@@ -277,7 +274,6 @@ static int check_program(struct cmd_series *run, const struct series_program *pr
 	char path[PATH_MAX], name[PATH_MAX];
 	const char *command = program->words[0];
 	char why[320];
-	int err;
 
 	snprintf(name, sizeof(name), "%s%s%s",
 		 program->workload->directory && command[0] != '/' && strchr(command, '/')
@@ -286,7 +282,7 @@ static int check_program(struct cmd_series *run, const struct series_program *pr
 		 program->workload->directory && command[0] != '/' && strchr(command, '/') ? "/"
 											   : "",
 		 command);
-	err = run_command_find(name, path);
+	int err = run_command_find(name, path);
 	for (size_t i = 0; err == 0 && i < run->series->n_modes; i++) {
 		auto_functions_chosen struct functions_chosen chosen = { 0 };
 		const struct run_functions *unused;
@@ -321,10 +317,9 @@ static bool analyze(const struct cmd_series *run)
 {
 	char log[PATH_MAX];
 	int status;
-	pid_t pid;
 
 	snprintf(log, sizeof(log), "%.4000s/analyze.log", run->series->output);
-	pid = fork();
+	pid_t pid = fork();
 	if (pid == 0) {
 		int fd = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 
@@ -388,11 +383,10 @@ static int execute(struct cmd_series *run)
 		.observer = { &text, series_text_progress, series_text_warn },
 	};
 	struct series_totals totals;
-	int err;
 
 	if (log_name && !log)
 		return cmd_fail("run: cannot write %s: %s", log_name, strerror(errno));
-	err = series_run(&request, &totals, run->message);
+	int err = series_run(&request, &totals, run->message);
 	return err < 0 ? cmd_run_fail(run, err) : conclude(run, &totals);
 }
 
@@ -431,12 +425,10 @@ static int check_only(struct cmd_series *run, uint64_t seed)
 /* How far it is: what the folder holds, and what Slurm has. */
 static int status_only(struct cmd_series *run, uint64_t seed)
 {
-	int err;
-
 	if (access(run->series->output, F_OK) != 0)
 		return cmd_fail("run: %s is not there: the series has not begun",
 				run->series->output);
-	err = series_folder_open(run->series, true, &seed, &run->folder, run->message);
+	int err = series_folder_open(run->series, true, &seed, &run->folder, run->message);
 	if (err == -EBUSY) {
 		printf("under way: a memsight on this host is at it\n");
 		err = series_folder_look(run->series, &run->folder);

@@ -34,11 +34,10 @@ static void print_table(const struct top *top, const struct top_wish *wish)
 	unsigned width = database_text_width(STDOUT_FILENO);
 	char now[TOP_LINE_BYTES], cells[TOP_CELLS_BYTES];
 	size_t n = wish->n_rows && wish->n_rows < top->n_rows ? wish->n_rows : top->n_rows;
-	unsigned n_cells;
 
 	top_write_now(&top->now, now);
 	top_write_head(wish->sort, cells, NULL, NULL);
-	n_cells = fit_columns(cells);
+	unsigned n_cells = fit_columns(cells);
 	printf("%s\n%ssite\n", now, cells);
 	for (size_t i = 0; i < n; i++) {
 		top_write_cells(&top->rows[i], cells);
@@ -129,7 +128,6 @@ int cmd_top(const struct option_set *options)
 			  !option_flag(options, OPTION_TOP_BATCH);
 	struct top_session session;
 	int status = read_interval(options, &wish.interval_ns);
-	int ended;
 
 	if (status != CMD_DONE)
 		return status;
@@ -142,6 +140,6 @@ int cmd_top(const struct option_set *options)
 	sigprocmask(SIG_BLOCK, &wish.quitting, NULL);
 	status = session_begin(&session, options, has_screen);
 	status = status ?: show(&session, options, &wish, has_screen);
-	ended = session_end(&session);
+	int ended = session_end(&session);
 	return status == CMD_DONE ? ended : status;
 }

@@ -406,7 +406,6 @@ static int fill(sqlite3 *db, const struct table *table)
 	const struct allocator_entries *entries = &table->entries;
 	const struct found_functions *found = &table->found;
 	sqlite3_stmt *insert = NULL;
-	int r;
 
 	if (sqlite3_exec(db,
 			 "CREATE TABLE functions (function, module, file, address, "
@@ -415,7 +414,7 @@ static int fill(sqlite3 *db, const struct table *table)
 	    sqlite3_prepare_v2(db, "INSERT INTO functions VALUES (?, ?, ?, ?, ?, ?, ?)", -1,
 			       &insert, NULL) != SQLITE_OK)
 		return -EPROTO;
-	r = SQLITE_DONE;
+	int r = SQLITE_DONE;
 	for (size_t i = 0; r == SQLITE_DONE && i < entries->n; i++) {
 		bind_entry(insert, &entries->items[i], table->files.paths[0],
 			   allocator_libc_text(entries->libc));

@@ -75,11 +75,10 @@ static int read_heap(struct option_set *options, struct heimdallr *heimdallr)
 {
 	const char *dir = value_of("HEIMDALLR_PMEMDIR");
 	uint64_t bytes;
-	int r;
 
 	if (!dir)
 		return 0;
-	r = read_number(options, "HEIMDALLR_PMEMSIZE", &bytes);
+	int r = read_number(options, "HEIMDALLR_PMEMSIZE", &bytes);
 	if (r < 0)
 		return r;
 	return give(options, heimdallr, "HEIMDALLR_PMEMDIR", OPTION_HEAP, "pmem:%s,%" PRIu64, dir,
@@ -90,11 +89,10 @@ static int read_buffers(struct option_set *options, struct heimdallr *heimdallr)
 {
 	const char *dir = value_of("TRAC_PMEMDIR");
 	uint64_t bytes;
-	int r;
 
 	if (!dir)
 		return 0;
-	r = read_number(options, "TRAC_PMEMSIZE", &bytes);
+	int r = read_number(options, "TRAC_PMEMSIZE", &bytes);
 	if (r < 0)
 		return r;
 	if (bytes == 0 || bytes > MAX_BUFFER_BYTES)

@@ -333,13 +333,12 @@ bool program_file_is_musl(program_read_fn read, int fd)
 	static const char wanted[] = "/ld-musl";
 	struct image_file file;
 	char path[256];
-	long n;
 
 	if (!open_file(&file, read, fd))
 		return false;
 	if (!file.has_interpreter)
 		return is_loader_of_musl(&file);
-	n = read(fd, path, sizeof(path) - 1, file.interpreter_offset);
+	long n = read(fd, path, sizeof(path) - 1, file.interpreter_offset);
 	if (n <= 0)
 		return false;
 	for (long i = 0; i + (long)sizeof(wanted) - 1 <= n && path[i]; i++) {

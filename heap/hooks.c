@@ -53,14 +53,11 @@ static void *refuse(int error)
 
 EXPORT void *malloc(size_t size)
 {
-	void *block;
-	int saved;
-
 	if (!takes(size))
 		return below()->malloc(size);
-	saved = errno;
+	int saved = errno;
 	kind_depth++;
-	block = memkind_malloc(kind.memkind, at_least(size));
+	void *block = memkind_malloc(kind.memkind, at_least(size));
 	kind_depth--;
 	if (!likely(block) && !kind.spills)
 		return refuse(ENOMEM);
@@ -71,16 +68,14 @@ EXPORT void *malloc(size_t size)
 EXPORT void *calloc(size_t count, size_t size)
 {
 	size_t n_bytes;
-	void *block;
-	int saved;
 
 	if (__builtin_mul_overflow(count, size, &n_bytes))
 		return refuse(ENOMEM);
 	if (!takes(n_bytes))
 		return below()->calloc(count, size);
-	saved = errno;
+	int saved = errno;
 	kind_depth++;
-	block = memkind_calloc(kind.memkind, 1, at_least(n_bytes));
+	void *block = memkind_calloc(kind.memkind, 1, at_least(n_bytes));
 	kind_depth--;
 	if (!likely(block) && !kind.spills)
 		return refuse(ENOMEM);
@@ -116,16 +111,14 @@ static void *carry(void *fresh, void *block, size_t n_bytes)
 static void *reallocate_own(void *block, size_t size)
 {
 	int saved = errno;
-	void *fresh;
-	size_t usable;
 
 	if (size == 0) {
 		free(block);
 		return NULL;
 	}
 	kind_depth++;
-	fresh = memkind_realloc(kind.memkind, block, at_least(size));
-	usable = fresh ? 0 : memkind_malloc_usable_size(kind.memkind, block);
+	void *fresh = memkind_realloc(kind.memkind, block, at_least(size));
+	size_t usable = fresh ? 0 : memkind_malloc_usable_size(kind.memkind, block);
 	kind_depth--;
 	if (likely(fresh)) {
 		errno = saved;
@@ -140,14 +133,12 @@ static void *reallocate_own(void *block, size_t size)
 static void *reallocate_other(void *block, size_t size)
 {
 	const struct real *real = below();
-	size_t usable;
-	void *fresh;
 
 	if (!takes(size) || size == 0)
 		return real->realloc(block, size);
-	usable = real->malloc_usable_size(block);
+	size_t usable = real->malloc_usable_size(block);
 	kind_depth++;
-	fresh = memkind_malloc(kind.memkind, at_least(size));
+	void *fresh = memkind_malloc(kind.memkind, at_least(size));
 	kind_depth--;
 	if (!fresh)
 		return kind.spills ? real->realloc(block, size) : refuse(ENOMEM);
@@ -195,13 +186,12 @@ static void *align(size_t alignment, size_t size)
 EXPORT void *memalign(size_t alignment, size_t size)
 {
 	size_t power = MIN_SIZE;
-	void *block;
 
 	if (alignment > SIZE_MAX / 2 + 1)
 		return refuse(EINVAL);
 	while (power < alignment)
 		power *= 2;
-	block = align(power, size);
+	void *block = align(power, size);
 	return block ? block : refuse(ENOMEM);
 }
 
@@ -213,11 +203,10 @@ EXPORT void *aligned_alloc(size_t alignment, size_t size)
 EXPORT int posix_memalign(void **ret_block, size_t alignment, size_t size)
 {
 	int saved = errno;
-	void *block;
 
 	if (alignment % sizeof(void *) != 0 || alignment == 0 || (alignment & (alignment - 1)) != 0)
 		return EINVAL;
-	block = align(alignment, size);
+	void *block = align(alignment, size);
 	errno = saved;
 	if (!block)
 		return ENOMEM;

@@ -54,12 +54,11 @@ static bool add_nodes(memkind_t memkind, struct kind_nodes *found)
 	uint64_t mask[RECORDING_MAX_NODES / 64] = { 0 };
 	char *block = memkind_malloc(memkind, TRY_BYTES);
 	int mode = 0;
-	bool ok;
 
 	if (!block)
 		return false;
-	ok = get_mempolicy(&mode, (unsigned long *)mask, RECORDING_MAX_NODES, block, MPOL_F_ADDR) ==
-	     0;
+	bool ok = get_mempolicy(&mode, (unsigned long *)mask, RECORDING_MAX_NODES, block,
+				MPOL_F_ADDR) == 0;
 	for (unsigned i = 0; ok && i < RECORDING_MAX_NODES && i < found->nodes->size; i++) {
 		if (mask[i / 64] >> i % 64 & 1)
 			numa_bitmask_setbit(found->nodes, i);

@@ -89,7 +89,6 @@ static int try_file(const char *dir)
 {
 	char path[4096];
 	int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	int err;
 
 	if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
 		snprintf(path, sizeof(path), "%s/memsight-heap-XXXXXX", dir);
@@ -99,7 +98,7 @@ static int try_file(const char *dir)
 	}
 	if (fd < 0)
 		return errno;
-	err = posix_fallocate(fd, 0, 4096);
+	int err = posix_fallocate(fd, 0, 4096);
 	close(fd);
 	return err;
 }

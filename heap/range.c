@@ -65,10 +65,10 @@ static void unmap(uintptr_t address, size_t n_bytes)
 static int move_up(int fd)
 {
 	struct rlimit limit = { .rlim_cur = HIGH_FD };
-	int high;
 
 	getrlimit(RLIMIT_NOFILE, &limit);
-	high = fcntl(fd, F_DUPFD_CLOEXEC, limit.rlim_cur > HIGH_FD ? HIGH_FD : limit.rlim_cur / 2);
+	int high =
+		fcntl(fd, F_DUPFD_CLOEXEC, limit.rlim_cur > HIGH_FD ? HIGH_FD : limit.rlim_cur / 2);
 	close(fd);
 	return high;
 }
@@ -110,11 +110,10 @@ static void take_fd(int fd)
 static int map_aligned(size_t n_bytes, int flags, int fd)
 {
 	void *wide = map(0, n_bytes + HUGE_BYTES, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
-	uintptr_t start;
 
 	if (wide == MAP_FAILED)
 		return -errno;
-	start = ((uintptr_t)wide + HUGE_BYTES - 1) & -HUGE_BYTES;
+	uintptr_t start = ((uintptr_t)wide + HUGE_BYTES - 1) & -HUGE_BYTES;
 	unmap((uintptr_t)wide, start - (uintptr_t)wide);
 	unmap(start + n_bytes, (uintptr_t)wide + HUGE_BYTES - start);
 	if (fd >= 0 && map(start, n_bytes, flags | MAP_FIXED, fd) == MAP_FAILED) {
@@ -152,11 +151,10 @@ static size_t fit(size_t n_bytes, bool is_file)
 static int map_file(const struct placement *placement, size_t n_bytes)
 {
 	int fd = open_unnamed(placement->dir);
-	int err;
 
 	if (fd < 0)
 		return -errno;
-	err = ftruncate(fd, (off_t)n_bytes) < 0 ? -errno : map_aligned(n_bytes, MAP_SHARED, fd);
+	int err = ftruncate(fd, (off_t)n_bytes) < 0 ? -errno : map_aligned(n_bytes, MAP_SHARED, fd);
 	if (err < 0) {
 		close(fd);
 		return err;
@@ -229,7 +227,6 @@ void *range_grow(size_t n_bytes)
 	size_t used = atomic_load(&file.used);
 	size_t start, end;
 	int saved = errno;
-	bool ok;
 
 	do {
 		start = (used + alignment - 1) & -alignment;
@@ -237,7 +234,7 @@ void *range_grow(size_t n_bytes)
 			return NULL;
 		end = start + n_bytes;
 	} while (!atomic_compare_exchange_weak(&file.used, &used, end));
-	ok = populate(start, n_bytes);
+	bool ok = populate(start, n_bytes);
 	if (!ok) /* give it back, unless another thread has gone on behind it */
 		atomic_compare_exchange_strong(&file.used, &end, used);
 	errno = saved;
@@ -296,11 +293,10 @@ static bool fill_copy(int fd, bool reserves)
 void range_fork_prepare(void)
 {
 	int saved = errno;
-	int fd;
 
 	if (!file.is_file)
 		return;
-	fd = open_unnamed(file.dir);
+	int fd = open_unnamed(file.dir);
 	file.is_copy_displaced = file.is_displaced;
 	if (!fill_copy(fd, true)) {
 		/* The program comes first: its child lives in DRAM, and says so. */

@@ -89,11 +89,9 @@ static _Atomic int state; /* 0 not looked up, 1 at it, 2 known */
 
 static void *checked_realloc(void *block, size_t size)
 {
-	void *fresh;
-
 	if (!is_of_arena(block))
 		return found.realloc(block, size);
-	fresh = found.malloc(size);
+	void *fresh = found.malloc(size);
 	if (fresh)
 		memcpy(fresh, block,
 		       arena_usable_size(block) < size ? arena_usable_size(block) : size);

@@ -129,14 +129,12 @@ static void take_stack(struct pmu_cursor *cursor, const struct pmu_format *forma
 		       struct pmu_record *record)
 {
 	uint64_t room = pmu_cursor_u64(cursor);
-	const void *bytes;
-	uint64_t filled;
 
 	(void)format;
 	if (!room)
 		return;
-	bytes = pmu_cursor_take(cursor, room);
-	filled = pmu_cursor_u64(cursor);
+	const void *bytes = pmu_cursor_take(cursor, room);
+	uint64_t filled = pmu_cursor_u64(cursor);
 	if (!bytes || filled > room) {
 		cursor->is_short = true;
 		return;
@@ -235,15 +233,14 @@ void pmu_fields_trailer(struct pmu_cursor *cursor, const struct pmu_format *form
 {
 	size_t n_bytes =
 		sizeof(uint64_t) * (size_t)__builtin_popcountll(format->sample_type & TRAILER_BITS);
-	struct pmu_cursor trailer;
 
 	if (n_bytes > pmu_cursor_left(cursor)) {
 		cursor->is_short = true;
 		return;
 	}
-	trailer = (struct pmu_cursor){ .at = cursor->end - n_bytes,
-				       .end = cursor->end,
-				       .order = cursor->order };
+	struct pmu_cursor trailer = (struct pmu_cursor){ .at = cursor->end - n_bytes,
+							 .end = cursor->end,
+							 .order = cursor->order };
 	cursor->end -= n_bytes;
 	take_fields(&trailer, format, record, trailer_fields, ARRAY_LENGTH(trailer_fields));
 }

@@ -48,7 +48,6 @@ static void parse_mmap(struct pmu_cursor *cursor, struct pmu_record *record)
 static void take_map_identity(struct pmu_cursor *cursor, struct pmu_record *record)
 {
 	struct pmu_map *map = &record->map;
-	const uint8_t *bytes;
 
 	if (!(record->misc & PERF_RECORD_MISC_MMAP_BUILD_ID)) {
 		map->major = pmu_cursor_u32(cursor);
@@ -57,7 +56,7 @@ static void take_map_identity(struct pmu_cursor *cursor, struct pmu_record *reco
 		map->inode_generation = pmu_cursor_u64(cursor);
 		return;
 	}
-	bytes = pmu_cursor_take(cursor, 24);
+	const uint8_t *bytes = pmu_cursor_take(cursor, 24);
 	if (!bytes || bytes[0] > 20) {
 		cursor->is_short = true;
 		return;
@@ -228,11 +227,9 @@ bool pmu_record_sample_ip(const struct pmu_format *format, const void *bytes, si
 
 bool pmu_sample_register(const struct pmu_sample *sample, unsigned reg, uint64_t *ret_value)
 {
-	uint64_t below;
-
 	if (reg >= 64 || !sample->regs || !(sample->regs_mask >> reg & 1))
 		return false;
-	below = sample->regs_mask & ((UINT64_C(1) << reg) - 1);
+	uint64_t below = sample->regs_mask & ((UINT64_C(1) << reg) - 1);
 	*ret_value = sample->regs[__builtin_popcountll(below)];
 	return true;
 }

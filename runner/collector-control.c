@@ -362,9 +362,6 @@ static void count_missed(struct collector *collector, const struct window_times 
 static const char *ask_plan(struct collector *collector)
 {
 	struct collector_control *control = &collector->control;
-	struct window_moment moment;
-	struct window_times at;
-	uint64_t wait_ns;
 
 	if (control->plan.n == 0)
 		return control->awaits_start ||
@@ -372,10 +369,10 @@ static const char *ask_plan(struct collector *collector)
 			       ? NULL
 			       : "start";
 	read_clocks(collector);
-	at = times_since_start(control);
-	moment = window_plan_at(&control->plan, &at);
+	struct window_times at = times_since_start(control);
+	struct window_moment moment = window_plan_at(&control->plan, &at);
 	count_missed(collector, &at, moment.spec != NULL);
-	wait_ns = moment.left.ns[WINDOW_REAL];
+	uint64_t wait_ns = moment.left.ns[WINDOW_REAL];
 	for (size_t i = WINDOW_REAL + 1; i < WINDOW_CLOCKS; i++)
 		if (moment.left.ns[i] != UINT64_MAX && wait_ns > CPU_POLL_NS)
 			wait_ns = CPU_POLL_NS;
@@ -388,12 +385,11 @@ static void settle(struct collector *collector, const char *cause)
 {
 	struct collector_control *control = &collector->control;
 	const char *planned = control->awaits_start ? NULL : ask_plan(collector);
-	bool is_wanted;
 
 	if (planned && control->override == COLLECTOR_RESUMED)
 		control->override = COLLECTOR_BY_PLAN;
-	is_wanted = control->override == COLLECTOR_RESUMED ||
-		    (control->override == COLLECTOR_BY_PLAN && planned);
+	bool is_wanted = control->override == COLLECTOR_RESUMED ||
+			 (control->override == COLLECTOR_BY_PLAN && planned);
 	if (is_wanted && !control->is_on)
 		switch_on(collector, cause ? cause : planned);
 	else if (!is_wanted && control->is_on)

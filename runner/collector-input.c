@@ -62,11 +62,10 @@ static bool reached_program(const struct signalfd_siginfo *info)
 static void look_for_stop(struct collector *collector)
 {
 	struct image *image = images_find(&collector->tracker.images, collector->command_pid);
-	int signal_number;
 
 	if (collector->command_has_ended || collector->n_attached > 0)
 		return;
-	signal_number = job_control_stopped(collector->command_pid);
+	int signal_number = job_control_stopped(collector->command_pid);
 	if (signal_number)
 		job_control_stop(collector->command_pid, image ? image->pidfd : -1, signal_number);
 }
@@ -118,13 +117,12 @@ static void take_lent(struct collector *collector, int lent, pid_t pid)
 {
 	struct tracker *tracker = &collector->tracker;
 	struct tracker_slots slots;
-	struct image *image;
 
 	tracker_find_slots(tracker, &slots);
 	samples_read(&collector->samples, collector->drain.round_ticks, &collector->last_pair,
 		     collector->ticks_per_second);
 	tracker_attach_slots(tracker, &slots);
-	image = images_find(&tracker->images, pid);
+	struct image *image = images_find(&tracker->images, pid);
 	if (image && collector->touches.is_on && !image->touches.gave_back)
 		image->touches.lacks_writes = page_writes_begin(&image->writes, lent) < 0;
 	else
@@ -137,7 +135,6 @@ static bool answer(struct collector *collector, int fd)
 	struct tracker *tracker = &collector->tracker;
 	struct tracker_visit visit;
 	struct tracker_slots slots;
-	bool is_plain;
 	int lent = -1, err = collector_take_request(collector, fd);
 
 	/* Nothing is there yet. What comes from here on must not be taken for something else. */
@@ -160,7 +157,7 @@ static bool answer(struct collector *collector, int fd)
 	 * again at once, and what perf tells of that is not about who says hello here. */
 	collector->drain.round_ticks = clock_ticks(collector->clock);
 	tracker_find_slots(tracker, &slots);
-	is_plain = tracker_is_plain(tracker, &visit);
+	bool is_plain = tracker_is_plain(tracker, &visit);
 	samples_read(&collector->samples, collector->drain.round_ticks, &collector->last_pair,
 		     collector->ticks_per_second);
 	tracker_attach_slots(tracker, &slots);

@@ -176,11 +176,10 @@ static void *run(void *context)
 		.fd = fcntl(last->fd, F_DUPFD_CLOEXEC, 0),
 		.span = last->span,
 	};
-	int r;
 
 	if (last->most_bytes == 0) /* of this thread: others go first, unless room is wanted */
 		setpriority(PRIO_PROCESS, 0, CUT_NICE);
-	r = cut.fd < 0 ? -errno : trace_cut(&cut, &last->result);
+	int r = cut.fd < 0 ? -errno : trace_cut(&cut, &last->result);
 	last->copied = last->cut.offset;
 	for (uint64_t until;
 	     r == 0 && (until = atomic_load(&last->committed_bytes)) > last->copied + REST_BYTES;)
@@ -297,11 +296,10 @@ static void say_small(struct collector *collector)
 static void finish_cut(struct collector *collector)
 {
 	struct collector_last *last = &collector->last;
-	int r;
 
 	pthread_join(last->thread, NULL);
 	last->is_running = false;
-	r = last->error ?: move(collector);
+	int r = last->error ?: move(collector);
 	close_files(last);
 	if (r == 0) {
 		last->base_bytes = last->result.n_bytes;

@@ -139,11 +139,10 @@ static void look(struct collector *collector, struct image *image, enum trace_pa
 	struct page_state state = { 0 };
 	/* Of CPU time: while we wait for a processor, others have it. */
 	uint64_t begin_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-	int err;
 
 	if (image->pages.is_refused || image->pid <= 0 || !image->is_written)
 		return;
-	err = read_state(collector, image, asked_of(collector, image, reason), &state);
+	int err = read_state(collector, image, asked_of(collector, image, reason), &state);
 	if (err == 0) {
 		state.record.head.type = TRACE_RECORD_PAGES;
 		state.record.process_id = image->id;

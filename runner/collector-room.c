@@ -305,8 +305,6 @@ static void write_trips(struct collector *collector)
 int collector_commit(struct collector *collector)
 {
 	bool was_gap = collector->drain.net != NULL;
-	struct trace_commit commit;
-	int err;
 
 	if (!may_commit(collector)) {
 		collector_wait_for_room(collector);
@@ -316,8 +314,9 @@ int collector_commit(struct collector *collector)
 	collector->last_pair = clock_pair_read(collector->clock);
 	store_clock(collector->writer, &collector->last_pair);
 	write_trips(collector);
-	commit = collector_commit_at(collector, drain_safe_ticks(&collector->drain));
-	err = trace_writer_commit(collector->writer, &commit, NULL);
+	struct trace_commit commit =
+		collector_commit_at(collector, drain_safe_ticks(&collector->drain));
+	int err = trace_writer_commit(collector->writer, &commit, NULL);
 
 	collector_look_at_room(collector);
 	switch (-err) {

@@ -70,7 +70,6 @@ static int try_period(struct collector *collector, uint64_t period_ns)
 	auto_free pid_t *pids = NULL;
 	uint64_t n_births;
 	size_t n_pids;
-	bool is_alone;
 	int r = read_births(collector);
 
 	n_births = samples->n_births;
@@ -78,7 +77,7 @@ static int try_period(struct collector *collector, uint64_t period_ns)
 	r = r ?: samples_begin_period(samples, period_ns, pids, n_pids);
 	if (r < 0)
 		return r;
-	is_alone = read_births(collector) == 0 && samples->n_births == n_births;
+	bool is_alone = read_births(collector) == 0 && samples->n_births == n_births;
 	r = samples_end_period(samples, is_alone);
 	return r < 0 ? r : is_alone;
 }
@@ -329,11 +328,10 @@ void collector_set(struct collector *collector, const char *text, struct control
 	struct outcome outcome = { .why = "" };
 	char key[32];
 	size_t n_key = strcspn(text, "=");
-	const struct setting *setting;
 	int err = -EINVAL;
 
 	snprintf(key, sizeof(key), "%.*s", (int)n_key, text);
-	setting = find(key, &outcome);
+	const struct setting *setting = find(key, &outcome);
 	if (setting && !setting->set)
 		refuse(&outcome, setting->why_not);
 	else if (setting)

@@ -253,14 +253,13 @@ static void look_at_writes(struct collector *collector, struct image *image,
 	struct page_writes_look *look = &ret_written->look;
 	struct trace_writes *record = &ret_written->record;
 	uint64_t begin_ns = own_time();
-	int err;
 
 	if (image->touches.share_ppm == 0)
 		image->touches.share_ppm = PPM;
 	record->begin_ticks = image->touches.writes_begin_ticks;
 	record->ticks = clock_ticks(collector->clock);
-	err = page_writes_look(&image->writes, image->pid, touches,
-			       most_new_pages(collector, image), look);
+	int err = page_writes_look(&image->writes, image->pid, touches,
+				   most_new_pages(collector, image), look);
 	record->end_ticks = clock_ticks(collector->clock);
 	record->own_ns = own_time() - begin_ns;
 	record->page_bytes = (uint32_t)sysconf(_SC_PAGESIZE);
@@ -340,13 +339,12 @@ static int begin_writes(struct collector *collector, struct image *image, uint64
 	struct page_touches touches = { 0 };
 	struct written written = { 0 };
 	const struct page_clock now = page_clock_read(image->pid);
-	int err;
 
 	if (image->writes.fd < 0 ||
 	    (share->is_strict &&
 	     page_budget_left_ns(&image->budget, share, &now) < image->touches.need_ns + read_ns))
 		return 0;
-	err = page_touches_read(image->pid, false, &touches);
+	int err = page_touches_read(image->pid, false, &touches);
 	if (err == 0)
 		look_at_writes(collector, image, &touches, &written);
 	page_writes_look_finish(&written.look);
@@ -364,7 +362,6 @@ static void try_first(struct collector *collector, struct image *image)
 	const struct collector_touches *shared = &collector->touches;
 	struct image_touches *own = &image->touches;
 	uint64_t n_pages = small_pages(image), begin_ns = own_time();
-	int err;
 
 	own->read_ns =
 		LEAST_READ_NS + n_pages * (USUAL_READ_NS + (shared->has_nodes ? USUAL_NODE_NS : 0));
@@ -372,7 +369,7 @@ static void try_first(struct collector *collector, struct image *image)
 		own->need_ns = 2 * own->read_ns + n_pages * shared->mark_ns / FIRST_PART;
 	if (!is_allowed(collector, image))
 		return;
-	err = begin_writes(collector, image, own->read_ns) ?: begin_interval(collector, image);
+	int err = begin_writes(collector, image, own->read_ns) ?: begin_interval(collector, image);
 	image->budget.spent_ns += shared->share.is_strict ? own_time() - begin_ns : 0;
 	if (err == 0)
 		follow_first(collector, image);
@@ -457,11 +454,10 @@ static bool may_share_memory(const struct collector *collector, const struct ima
 {
 	const struct image *parent = images_find_id(&collector->tracker.images, image->parent_id);
 	uint64_t age = clock_ticks(collector->clock) - image->start_ticks;
-	long order;
 
 	if (!parent || parent->pid <= 0 || parent->pid == image->pid)
 		return false;
-	order = syscall(SYS_kcmp, image->pid, parent->pid, KCMP_VM, 0, 0);
+	long order = syscall(SYS_kcmp, image->pid, parent->pid, KCMP_VM, 0, 0);
 	/* Where nobody may ask (no CONFIG_KCMP) it is believed to share for a moment. */
 	return order == 0 ||
 	       (order < 0 && errno != ESRCH && age < collector->ticks_per_second / VFORK_SHARE);

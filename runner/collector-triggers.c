@@ -142,7 +142,6 @@ static void start_command(struct collector *collector)
 				NULL };
 	posix_spawnattr_t attributes;
 	sigset_t none, all;
-	int err;
 
 	describe(collector, &own->calls[0]);
 	sigemptyset(&none);
@@ -151,7 +150,7 @@ static void start_command(struct collector *collector)
 	posix_spawnattr_setsigmask(&attributes, &none);
 	posix_spawnattr_setsigdefault(&attributes, &all);
 	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-	err = posix_spawn(&own->command_pid, "/bin/sh", NULL, &attributes, words, environ);
+	int err = posix_spawn(&own->command_pid, "/bin/sh", NULL, &attributes, words, environ);
 	posix_spawnattr_destroy(&attributes);
 	if (err != 0) {
 		own->command_pid = 0;

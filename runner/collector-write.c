@@ -92,8 +92,6 @@ static void store_losses(struct collector *collector, uint64_t ticks)
 int collector_end(struct collector *collector)
 {
 	struct fact_writer facts = { .writer = collector->writer };
-	struct trace_commit commit;
-	uint64_t ticks;
 	char room[32];
 
 	if (collector->tracker.images.n_live > 0) {
@@ -110,7 +108,7 @@ int collector_end(struct collector *collector)
 	collector_settle_snapshots(collector);
 	collector_end_control(collector);
 	collector_end_picks(collector);
-	ticks = clock_ticks(collector->clock);
+	uint64_t ticks = clock_ticks(collector->clock);
 	watches_end(&collector->watches, ticks);
 	tracker_finish(&collector->tracker, ticks);
 	collector_settle_last(collector);
@@ -134,6 +132,6 @@ int collector_end(struct collector *collector)
 	store_losses(collector, ticks);
 	store_counts(collector, ticks);
 	store_exit(collector, ticks);
-	commit = collector_commit_at(collector, collector->last_pair.ticks);
+	struct trace_commit commit = collector_commit_at(collector, collector->last_pair.ticks);
 	return trace_writer_finish(collector->writer, &commit);
 }

@@ -112,9 +112,6 @@ static int start_pulse(struct collector *collector)
 int collector_init(struct collector *collector, const struct clock_pair *first_pair,
 		   uint64_t ticks_per_second, int signal_fd)
 {
-	struct drain_handler handler;
-	int err;
-
 	collector->clock = (enum ring_clock)collector->pool->control->clock;
 	collector->first_pair = *first_pair;
 	collector->last_pair = *first_pair;
@@ -132,10 +129,10 @@ int collector_init(struct collector *collector, const struct clock_pair *first_p
 	init_tracker(collector);
 	init_watches(collector);
 	collector_begin_picks(collector);
-	err = collector_begin_totals(collector);
+	int err = collector_begin_totals(collector);
 	if (err < 0)
 		return err;
-	handler = tracker_drain_handler(&collector->tracker);
+	struct drain_handler handler = tracker_drain_handler(&collector->tracker);
 	err = drain_init(&collector->drain, collector->pool, collector->writer, &handler,
 			 ticks_per_second / 1000);
 	collector->drain.safe_ticks = first_pair->ticks;
@@ -184,13 +181,11 @@ static bool is_commit_due(struct collector *collector)
 
 static int commit_what_is_due(struct collector *collector)
 {
-	int err;
-
 	collector_tick_last(collector);
 	collector_tick_gap(collector);
 	if (collector->now_ns < collector->retry_ns)
 		return 0;
-	err = collector_check_room(collector);
+	int err = collector_check_room(collector);
 	if (err == 0 && collector->now_ns >= collector->retry_ns && is_commit_due(collector))
 		err = collector_commit(collector);
 	return err;
@@ -294,11 +289,9 @@ static void take_event(struct collector *collector, const struct epoll_event *ev
  */
 static void keep_clock_fresh(struct collector *collector)
 {
-	struct clock_pair pair;
-
 	if (clock_raw_ns() - collector->last_pair.raw_ns < CLOCK_NS)
 		return;
-	pair = clock_pair_read(collector->clock);
+	struct clock_pair pair = clock_pair_read(collector->clock);
 	collector->last_pair = pair;
 	store_clock(collector->writer, &pair);
 }
@@ -309,8 +302,6 @@ int64_t collector_round(struct collector *collector)
 	struct inject_news news[MAX_NEWS];
 	struct tracker_slots slots;
 	size_t n_news = 0;
-	int64_t n;
-	int err;
 
 	/* What is told of a program came behind perf's records of it. */
 	while (n_news < MAX_NEWS && helper_hear(collector->helper, false, &news[n_news]))
@@ -319,8 +310,8 @@ int64_t collector_round(struct collector *collector)
 	drain_begin(&collector->drain, ticks);
 	/* A fork's task record was written before the child could claim its slot. */
 	tracker_find_slots(&collector->tracker, &slots);
-	err = samples_read(&collector->samples, ticks, &collector->last_pair,
-			   collector->ticks_per_second);
+	int err = samples_read(&collector->samples, ticks, &collector->last_pair,
+			       collector->ticks_per_second);
 	if (err < 0)
 		return err;
 	tracker_attach_slots(&collector->tracker, &slots);
@@ -328,7 +319,7 @@ int64_t collector_round(struct collector *collector)
 	collector_take_leaving(collector);
 	watches_round(&collector->watches, &collector->tracker.images, ticks);
 	collector->round_chunks = collector_max_chunks(collector, MAX_ROUND_CHUNKS);
-	n = drain_round(&collector->drain, collector->round_chunks);
+	int64_t n = drain_round(&collector->drain, collector->round_chunks);
 	for (size_t i = 0; i < n_news; i++)
 		tracker_note_static(&collector->tracker, news[i].name, news[i].why);
 	return n;

@@ -58,7 +58,6 @@ static void *run(void *pointer)
 int pulse_start(struct pulse *pulse, struct pool *pool)
 {
 	sigset_t all, before;
-	int err;
 
 	pulse->pool = pool;
 	pulse->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -66,7 +65,7 @@ int pulse_start(struct pulse *pulse, struct pool *pool)
 		return -errno;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	err = pthread_create(&pulse->thread, NULL, run, pulse);
+	int err = pthread_create(&pulse->thread, NULL, run, pulse);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pulse->is_running = err == 0;
 	return -err;

@@ -158,11 +158,10 @@ static bool is_left_behind(const char *partial)
 static int make_partial_name(const char *path, unsigned number, char ret_partial[static PATH_MAX])
 {
 	char digits[16] = "";
-	int n;
 
 	if (number > 1)
 		snprintf(digits, sizeof(digits), "-%u", number);
-	n = snprintf(ret_partial, PATH_MAX, "%s%s%s", path, OUTPUT_SUFFIX, digits);
+	int n = snprintf(ret_partial, PATH_MAX, "%s%s%s", path, OUTPUT_SUFFIX, digits);
 	return n < 0 || n >= PATH_MAX ? -ENAMETOOLONG : 0;
 }
 
@@ -195,13 +194,12 @@ static void find_left_behind(const struct output_names *names, struct output *ou
 	const char *pattern = names->pattern ? names->pattern : OUTPUT_DEFAULT_PATTERN;
 	struct output_names cut = *names;
 	char prefix[PATH_MAX], start[PATH_MAX];
-	char *slash;
 
 	snprintf(start, sizeof(start), "%.*s", (int)(strstr(pattern, "%p") - pattern), pattern);
 	cut.pattern = start;
 	if (output_expand(&cut, prefix) < 0)
 		return;
-	slash = strrchr(prefix, '/');
+	char *slash = strrchr(prefix, '/');
 	if (slash)
 		*slash = '\0';
 	auto_folder DIR *folder = opendir(slash ? prefix : ".");
@@ -225,14 +223,13 @@ static void find_left_behind(const struct output_names *names, struct output *ou
 static int check_beside(const struct output_names *names, char path[static PATH_MAX])
 {
 	size_t n = strlen(path);
-	int err;
 
 	if (!names->beside)
 		return 0;
 	if (n + strlen(names->beside) >= PATH_MAX)
 		return -ENAMETOOLONG;
 	strcpy(path + n, names->beside);
-	err = check_name(path, names->force);
+	int err = check_name(path, names->force);
 	if (err == 0)
 		path[n] = '\0';
 	return err;
@@ -240,11 +237,9 @@ static int check_beside(const struct output_names *names, char path[static PATH_
 
 int output_open(const struct output_names *names, struct output *ret_output)
 {
-	int err;
-
 	*ret_output = OUTPUT_CLOSED;
 	ret_output->force = names->force;
-	err = output_expand(names, ret_output->path);
+	int err = output_expand(names, ret_output->path);
 	if (err == 0 && names->dir)
 		err = make_folders(names->dir);
 	err = err ?: check_name(ret_output->path, names->force);

@@ -42,15 +42,13 @@ static int find_one(struct run *run, struct attached *attached)
 {
 	pid_t pid = attached->order.pid;
 	char message[ATTACH_MESSAGE_BYTES], path[64];
-	ssize_t n;
-	int err;
 
 	attached->order.started = attach_started(pid);
-	err = attach_check(pid, message);
+	int err = attach_check(pid, message);
 	if (err < 0)
 		return refuse(run, err, message);
 	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-	n = readlink(path, attached->program, sizeof(attached->program) - 1);
+	ssize_t n = readlink(path, attached->program, sizeof(attached->program) - 1);
 	if (n < 0)
 		return run_fail(run, -errno, "cannot read what process %d runs", (int)pid);
 	attached->program[n] = '\0';
@@ -84,7 +82,6 @@ static int prepare_one(struct run *run, struct attached *attached)
 {
 	const struct run_options *options = run->options;
 	struct attach_order *order = &attached->order;
-	int err;
 
 	/* Where that fails it may find the socket by its path; if not, that is said. */
 	recording_listen_for(&run->recording, order->pid);
@@ -97,7 +94,7 @@ static int prepare_one(struct run *run, struct attached *attached)
 	order->has_plugins = run->load[0] != '\0';
 	order->timeout_ns =
 		options->attach_timeout_ns ? options->attach_timeout_ns : ATTACH_TIMEOUT_NS;
-	err = attacher_start(order, &attached->attacher);
+	int err = attacher_start(order, &attached->attacher);
 	return err < 0 ? run_fail(run, err, "cannot start a process") : 0;
 }
 
@@ -182,10 +179,9 @@ static int enter_one(struct run *run, struct attached *attached, struct entering
 {
 	struct collector *collector = &run->collector;
 	struct attach_outcome outcome = { .error = -EPIPE, .blocks_fd = -1 };
-	int err;
 
 	tracker_attached(&collector->tracker, attached->order.pid);
-	err = attacher_enter(&attached->attacher);
+	int err = attacher_enter(&attached->attacher);
 	err = err ?: collector_run_until(collector, attached->attacher.process.fd);
 	err = err ?: attacher_take(&attached->attacher, &outcome);
 	if (err == 0 && outcome.error < 0) {
@@ -247,10 +243,9 @@ int run_attach_start(struct run *run)
 {
 	struct collector *collector = &run->collector;
 	struct entering entering = { 0 };
-	int err;
 
 	collector_mark_begin(collector);
-	err = samples_begin(&collector->samples, true);
+	int err = samples_begin(&collector->samples, true);
 	for (size_t i = 0; err == 0 && i < run->n_attached; i++)
 		err = enter_one(run, &run->attached[i], &entering);
 	if (err == 0 && (err = samples_begin(&collector->samples, false)) < 0)

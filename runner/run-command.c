@@ -52,7 +52,6 @@ static int search(const char *name, const char *folders, char ret_path[static PA
 int run_command_find(const char *name, char ret_path[static PATH_MAX])
 {
 	const char *folders = getenv("PATH");
-	int err;
 
 	if (!*name)
 		return -ENOENT;
@@ -60,7 +59,7 @@ int run_command_find(const char *name, char ret_path[static PATH_MAX])
 		return search(name, folders ? folders : "/bin:/usr/bin", ret_path);
 	if (strlen(name) >= PATH_MAX)
 		return -ENAMETOOLONG;
-	err = check(name);
+	int err = check(name);
 	if (err == 0)
 		memcpy(ret_path, name, strlen(name) + 1);
 	return err;

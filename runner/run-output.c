@@ -16,10 +16,9 @@ __attribute__((format(printf, 3, 4))) int run_fail(struct run *run, int err, con
 						   ...)
 {
 	va_list arguments;
-	int n;
 
 	va_start(arguments, format);
-	n = vsnprintf(run->summary->problem, sizeof(run->summary->problem), format, arguments);
+	int n = vsnprintf(run->summary->problem, sizeof(run->summary->problem), format, arguments);
 	va_end(arguments);
 	if (n >= 0 && (size_t)n < sizeof(run->summary->problem) && err < 0)
 		snprintf(run->summary->problem + n, sizeof(run->summary->problem) - (size_t)n,
@@ -106,10 +105,8 @@ int run_output_check(struct run *run)
 
 void run_output_name(struct run *run)
 {
-	int err;
-
 	run->writer = trace_writer_close(run->writer);
-	err = output_rename(&run->output);
+	int err = output_rename(&run->output);
 	run->summary->has_trace = true;
 	snprintf(run->summary->output, sizeof(run->summary->output), "%s",
 		 err < 0 ? run->output.partial : run->output.path);

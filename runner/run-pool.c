@@ -38,10 +38,9 @@ static uint32_t ring_flags(const struct run_options *options)
 static int make_small_pool(struct run *run, struct pool_config *config)
 {
 	const uint64_t smallest = POOL_MIN_CHUNKS * RING_CHUNK_BYTES;
-	int err;
 
 	config->extra_chunks = 0;
-	err = pool_init(&run->pool, config);
+	int err = pool_init(&run->pool, config);
 	if (err != -EFBIG)
 		return err;
 	while (err == -EFBIG && config->buffer_bytes > smallest) {
@@ -94,10 +93,9 @@ int run_pool_make(struct run *run)
 				   ? (uint32_t)run->options->functions->n
 				   : 0,
 	};
-	int err;
 
 	run->first_pair = clock_pair_read(clock);
-	err = recording_init(&run->recording);
+	int err = recording_init(&run->recording);
 	if (err < 0)
 		return run_fail(run, err,
 				"cannot make a folder for the recording in XDG_RUNTIME_DIR, "

@@ -18,23 +18,21 @@
 static int preload(struct run *run, const char *path)
 {
 	size_t n = strlen(run->library);
-	int err;
 
 	if (n > 0)
 		run->library[n++] = ':';
-	err = library_preload_name(path, run->recording.folder, run->library + n,
-				   sizeof(run->library) - n);
+	int err = library_preload_name(path, run->recording.folder, run->library + n,
+				       sizeof(run->library) - n);
 	return err < 0 ? run_fail(run, err, "cannot name %s for the loader", path) : 0;
 }
 
 int run_libraries_find(struct run *run)
 {
 	char path[PATH_MAX];
-	int err;
 
 	if (run->options->no_alloc)
 		return 0;
-	err = library_find(run->options->library, path, sizeof(path));
+	int err = library_find(run->options->library, path, sizeof(path));
 	if (err < 0)
 		return run_fail(run, err, "%s is neither beside memsight nor installed",
 				RECORDING_LIBRARY);

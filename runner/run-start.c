@@ -356,11 +356,10 @@ static int go(struct run *run)
 	struct side_process tracer = SIDE_PROCESS_CLOSED;
 	struct inject_news news;
 	int r = run->is_static ? helper_trace(&run->agent_order, run->launch.pid, &tracer) : 0;
-	int err;
 
 	if (tracer.pid > 0)
 		r = launch_allow(&run->launch, tracer.pid) ?: helper_traces(&tracer);
-	err = launch_open(&run->launch);
+	int err = launch_open(&run->launch);
 	if (tracer.pid > 0 && helper_hear(&tracer, true, &news)) {
 		say_static(run, "", news.why, "");
 		tracker_note_static(&run->collector.tracker, news.name, news.why);

@@ -37,11 +37,10 @@ static void finish(struct run *run)
 static int find_command(struct run *run)
 {
 	const char *name = run->options->command ? run->options->command[0] : NULL;
-	int err;
 
 	if (run->options->n_attach)
 		return run_attach_find(run);
-	err = run_command_find(name, run->program);
+	int err = run_command_find(name, run->program);
 
 	if (err == 0)
 		return 0;
@@ -84,14 +83,13 @@ static int find_plugins(struct run *run)
 static int prepare_signals(struct run *run)
 {
 	sigset_t signals;
-	int err;
 
 	/*
 	 * All of them are the program's: whatever somebody sends to us, or the kernel for a timer
 	 * that was set before us. Those of a fault of our own end us though they are blocked.
 	 */
 	sigfillset(&signals);
-	err = launch_prepare(&signals, &run->state);
+	int err = launch_prepare(&signals, &run->state);
 	if (err < 0)
 		return run_fail(run, err, "cannot prepare the process");
 	run->has_state = true;
@@ -129,12 +127,10 @@ static int launch_command(struct run *run)
 
 static int launch(struct run *run)
 {
-	int err;
-
 	if (run->options->n_attach)
 		return run_attach_prepare(run);
 	run_agent_find(run);
-	err = run_environment_make(run);
+	int err = run_environment_make(run);
 	run->state.binding = &run->placement.binding;
 	err = err ?: launch_command(run);
 	if (err < 0)
@@ -245,11 +241,10 @@ int run_record(const struct run_options *options, const struct run_observer *obs
 			       .last = { .fd = -1, .source_fd = -1 } },
 		.signal_fd = -1,
 	};
-	int err;
 
 	run.options = &run.options_now;
 	*ret_summary = (struct run_summary){ .exit_status = 1, .wait_status = -1 };
-	err = check_proc(&run) ?: find_command(&run);
+	int err = check_proc(&run) ?: find_command(&run);
 	err = err ?: find_plugins(&run);
 	err = err ?: prepare_signals(&run);
 	err = err ?: find_placement(&run);

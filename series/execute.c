@@ -34,12 +34,11 @@ static void fill(sigset_t *signals)
 int series_process_signals(void)
 {
 	sigset_t signals;
-	int fd;
 
 	fill(&signals);
 	if (sigprocmask(SIG_BLOCK, &signals, NULL) < 0)
 		return -errno;
-	fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	int fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 	return fd < 0 ? -errno : fd;
 }
 
@@ -208,7 +207,6 @@ static _Noreturn void be_run(const struct series_execution *execution, int repor
 	struct report report = { .exit_status = 126 };
 	char path[2 * PATH_MAX];
 	auto_fclose FILE *log = NULL;
-	int err;
 
 	setpgid(0, 0);
 	/* Should the series be killed, the run is nobody's: the recorder hands TERM on to it. */
@@ -219,7 +217,7 @@ static _Noreturn void be_run(const struct series_execution *execution, int repor
 	close(execution->folder->lock_fd);
 	snprintf(path, sizeof(path), "%s/memsight.log", execution->path);
 	log = fopen(path, "we");
-	err = log ? redirect_all(execution) : -errno;
+	int err = log ? redirect_all(execution) : -errno;
 	err = err ?: set_environment(execution);
 	if (err == 0)
 		record(execution, log, &report);
@@ -311,12 +309,11 @@ static int look_at_output(const struct series_execution *execution, int stop_fd,
 			  struct series_outcome *outcome)
 {
 	const char *check = workload_of(execution)->check;
-	pid_t pid;
 	int status;
 
 	if (!check || outcome->result != SERIES_OK)
 		return 0;
-	pid = fork();
+	pid_t pid = fork();
 	if (pid < 0)
 		return -errno;
 	if (pid == 0) {

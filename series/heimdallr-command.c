@@ -23,14 +23,13 @@ enum field { MODE, HMS, MEM, CPU, DRY, FREQ, N_FIELDS };
 static int add_program(struct series *series, const char *line, size_t number, char *message)
 {
 	auto_free char **words = NULL;
-	struct series_workload *workload;
 	char name[32];
 	int err = series_split(line, &words);
 
 	if (err == -EINVAL)
 		return complain(message, "'%s' is no command line", line);
 	snprintf(name, sizeof(name), "%zu", number);
-	workload = err == 0 ? series_add_workload(series, name) : NULL;
+	struct series_workload *workload = err == 0 ? series_add_workload(series, name) : NULL;
 	return workload ? series_texts_add(&workload->commands, line) : -ENOMEM;
 }
 
@@ -95,13 +94,12 @@ static int add_threshold(struct series_mode *mode, bool has_heap)
 {
 	char number[24];
 	const char *threshold = variable("TRAC_THRESHOLD", DEFAULT_THRESHOLD);
-	int err;
 
 	if (strncmp(threshold, "0x", 2) == 0) {
 		snprintf(number, sizeof(number), "%llu", strtoull(threshold, NULL, 16));
 		threshold = number;
 	}
-	err = series_add_setting(mode, "min-size", threshold);
+	int err = series_add_setting(mode, "min-size", threshold);
 	return err == 0 && has_heap ? series_add_setting(mode, "heap-min", threshold) : err;
 }
 
@@ -172,7 +170,6 @@ int series_compat_mode(struct series *series, const char *line, char *message)
 {
 	auto_free char **fields = NULL;
 	uint64_t numbers[N_FIELDS] = { 0 };
-	struct series_mode *mode;
 	size_t n = 0;
 	int err = series_split(line, &fields);
 
@@ -190,7 +187,7 @@ int series_compat_mode(struct series *series, const char *line, char *message)
 	}
 	if (err < 0)
 		return err;
-	mode = series_add_mode(series, fields[MODE]);
+	struct series_mode *mode = series_add_mode(series, fields[MODE]);
 	return mode ? fill_mode(mode, fields, numbers) : -ENOMEM;
 }
 

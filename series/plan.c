@@ -160,13 +160,12 @@ static int add_command(struct series_plan *plan, const struct naming *naming, co
 	struct series_program program = { .workload = naming->workload };
 	const char *base = naming->is_single ? naming->workload->name : base_of(file);
 	char name[MAX_NAME_BYTES];
-	int err;
 
 	if (plan->series->is_compat) { /* arguments are in the name: "foo-n3" of "./foo -n 3" */
 		add_arguments(naming, base, name);
 		base = name;
 	}
-	err = name_program(plan, naming->workload, base, program.name);
+	int err = name_program(plan, naming->workload, base, program.name);
 	if (err < 0)
 		snprintf(naming->message, SERIES_MESSAGE_BYTES,
 			 "the name '%.200s' is too long for a folder", base);
@@ -178,13 +177,12 @@ static int add_command(struct series_plan *plan, const struct naming *naming, co
 static int find_files(const struct series_workload *workload, const char *pattern, glob_t *ret)
 {
 	char path[PATH_MAX];
-	int r;
 
 	if (workload->directory && pattern[0] != '/')
 		snprintf(path, sizeof(path), "%s/%s", workload->directory, pattern);
 	else
 		snprintf(path, sizeof(path), "%s", pattern);
-	r = glob(path, GLOB_BRACE | (workload->directory ? 0 : GLOB_TILDE), NULL, ret);
+	int r = glob(path, GLOB_BRACE | (workload->directory ? 0 : GLOB_TILDE), NULL, ret);
 	return r == GLOB_NOMATCH ? -ENOENT : r ? -ENOMEM : 0;
 }
 

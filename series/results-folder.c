@@ -119,8 +119,6 @@ static int join_list(const struct series *series, const char *list, uint64_t *se
 {
 	size_t n_bytes = 0;
 	const char *name = find_line(list, "name", &n_bytes);
-	const char *found;
-	uint64_t number;
 
 	if (!name || n_bytes != strlen(series->name) || strncmp(name, series->name, n_bytes) != 0) {
 		snprintf(message, SERIES_MESSAGE_BYTES,
@@ -129,8 +127,8 @@ static int join_list(const struct series *series, const char *list, uint64_t *se
 			 series->output, name ? (int)n_bytes : 0, name ? name : "");
 		return -EEXIST;
 	}
-	found = find_line(list, "seed", &n_bytes);
-	number = found ? strtoull(found, NULL, 10) : 0;
+	const char *found = find_line(list, "seed", &n_bytes);
+	uint64_t number = found ? strtoull(found, NULL, 10) : 0;
 	if (series->has_seed && number != series->seed) {
 		snprintf(message, SERIES_MESSAGE_BYTES,
 			 "%.200s was begun with seed %" PRIu64
@@ -226,7 +224,6 @@ static int compare(const struct series_folder *folder, const char *list, const c
 	size_t n_bytes = 0;
 	const char *found = find_line(list, key, &n_bytes);
 	char *text;
-	int err;
 
 	if (found && n_bytes == strlen(definition) && strncmp(found, definition, n_bytes) == 0)
 		return 0;
@@ -239,7 +236,7 @@ static int compare(const struct series_folder *folder, const char *list, const c
 	}
 	if (asprintf(&text, "%s %s\n", key, definition) < 0)
 		return -ENOMEM;
-	err = append_list(folder, text);
+	int err = append_list(folder, text);
 	free(text);
 	return err;
 }
@@ -304,12 +301,11 @@ enum series_result series_folder_result(const struct series_folder *folder, cons
 {
 	char path[2 * PATH_MAX];
 	auto_free char *text = NULL;
-	const char *found;
 
 	snprintf(path, sizeof(path), "%s/%s/" SERIES_RUN_FILE, folder->path, name);
 	if (io_read_file(path, MAX_LIST_BYTES, &text, NULL) < 0)
 		return SERIES_MISSING;
-	found = strstr(text, "\nresult = ");
+	const char *found = strstr(text, "\nresult = ");
 	for (size_t i = SERIES_OK; found && i <= SERIES_CHECK_FAILED; i++) {
 		size_t n = strlen(result_names[i]);
 
@@ -342,10 +338,8 @@ static void partial_path(const struct series_folder *folder, const char *name, c
 int series_folder_begin(const struct series_folder *folder, const char *name,
 			char ret_path[PATH_MAX])
 {
-	int err;
-
 	partial_path(folder, name, ret_path);
-	err = remove_tree(ret_path);
+	int err = remove_tree(ret_path);
 	if (err < 0)
 		return err;
 	return mkdir(ret_path, 0777) < 0 ? -errno : 0;
@@ -368,10 +362,9 @@ int series_folder_end(const struct series_folder *folder, const char *name)
 int series_folder_remove(const struct series_folder *folder, const char *name)
 {
 	char path[PATH_MAX];
-	int err;
 
 	partial_path(folder, name, path);
-	err = remove_tree(path);
+	int err = remove_tree(path);
 	if (err < 0)
 		return err;
 	snprintf(path, sizeof(path), "%.3700s/%.300s", folder->path, name);

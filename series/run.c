@@ -322,11 +322,10 @@ int series_run(const struct series_request *request, struct series_totals *ret_t
 {
 	struct running running = { .request = request, .totals = ret_totals };
 	auto_close int stop_fd = series_process_signals();
-	int err;
 
 	*ret_totals = (struct series_totals){ .n_all = request->plan->n_items };
 	message[0] = '\0';
-	err = check_only(request, message);
+	int err = check_only(request, message);
 	if (err < 0)
 		return err;
 	running.stop_fd = stop_fd;

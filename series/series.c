@@ -124,12 +124,11 @@ int series_split(const char *line, char ***ret_words)
 	size_t length = strlen(line), most = length / 2 + 1, n = 0;
 	char **words = malloc((most + 1) * sizeof(*words) + length + 1);
 	char *text = (char *)(words + most + 1);
-	int err;
 
 	if (!words)
 		return -ENOMEM;
 	memcpy(text, line, length + 1);
-	err = parse_words(text, words, most, &n);
+	int err = parse_words(text, words, most, &n);
 	if (err < 0 || n == 0) {
 		free(words);
 		return err < 0 ? err : -EINVAL;

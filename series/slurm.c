@@ -69,11 +69,10 @@ static int ask(const struct words *words, char **ret_text, char *message)
 	char path[64], line[300];
 	auto_close int file = memfd_create("memsight-slurm", MFD_CLOEXEC);
 	int status, err;
-	pid_t pid;
 
 	if (file < 0)
 		return -errno;
-	pid = fork();
+	pid_t pid = fork();
 	if (pid < 0)
 		return -errno;
 	if (pid == 0)
@@ -212,7 +211,6 @@ static int submit_array(const struct series_slurm *slurm, struct series_submissi
 	auto_words struct words words = { .n = 0 };
 	auto_free char *text = NULL;
 	char limit[32] = "";
-	int err;
 
 	if (slurm->n_parallel)
 		snprintf(limit, sizeof(limit), "%%%" PRIu64, slurm->n_parallel);
@@ -222,7 +220,7 @@ static int submit_array(const struct series_slurm *slurm, struct series_submissi
 	add(&words, "--array=0-%zu%s", submission->n_elements - 1, limit);
 	add(&words, "--exclusive");
 	add(&words, "--output=%s/" FOLDER "/%%A_%%a.log", slurm->folder->path);
-	err = add_arguments(&words, slurm->arguments, message);
+	int err = add_arguments(&words, slurm->arguments, message);
 	add(&words, "%s/" FOLDER "/job.sh", slurm->folder->path);
 	err = err ?: ask(&words, &text, message);
 	return err < 0 ? err : take_id(text, submission->array_id, message);
@@ -237,7 +235,6 @@ static int submit_analyze(const struct series_slurm *slurm, struct series_submis
 	auto_free char *command = NULL;
 	size_t n_bytes = 0;
 	FILE *to = text_stream_open(&command, &n_bytes);
-	int err;
 
 	if (!to)
 		return -ENOMEM;
@@ -251,7 +248,7 @@ static int submit_analyze(const struct series_slurm *slurm, struct series_submis
 	add(&words, "--job-name=memsight-%.80s-analyze", slurm->plan->series->name);
 	add(&words, "--dependency=afterany:%s", submission->array_id);
 	add(&words, "--output=%s/" FOLDER "/analyze.log", slurm->folder->path);
-	err = add_arguments(&words, slurm->arguments, message);
+	int err = add_arguments(&words, slurm->arguments, message);
 	add(&words, "--wrap=%s", command);
 	err = err ?: ask(&words, &text, message);
 	return err < 0 ? err : take_id(text, submission->analyze_id, message);
@@ -286,7 +283,6 @@ int series_slurm_submit(const struct series_slurm *slurm, struct series_submissi
 	struct series_submission submission = { 0 };
 	auto_free char *list = list_missing(slurm, &submission.n_runs);
 	auto_free char *script = NULL;
-	int err;
 
 	message[0] = '\0';
 	if (!list)
@@ -294,7 +290,7 @@ int series_slurm_submit(const struct series_slurm *slurm, struct series_submissi
 	*ret_submission = submission;
 	if (submission.n_runs == 0)
 		return 0;
-	err = refuse_second(slurm, message);
+	int err = refuse_second(slurm, message);
 	if (err < 0)
 		return err;
 	submission.n_elements = submission.n_runs < SERIES_SLURM_ELEMENTS ? submission.n_runs
@@ -341,7 +337,6 @@ int series_slurm_state(const struct series_folder *folder, struct series_slurm_s
 	auto_free char *jobs = NULL;
 	auto_free char *text = NULL;
 	char analyze[32] = "";
-	int err;
 
 	message[0] = '\0';
 	*ret_state = (struct series_slurm_state){ 0 };
@@ -353,7 +348,7 @@ int series_slurm_state(const struct series_folder *folder, struct series_slurm_s
 	add(&words, "--array");
 	add(&words, "--format=%%T %%r");
 	add(&words, "--jobs=%s%s%s", ret_state->array_id, analyze[0] ? "," : "", analyze);
-	err = ask(&words, &text, message);
+	int err = ask(&words, &text, message);
 	/* Jobs that have ended long ago are unknown to it: that is no failure. */
 	if (err == -EIO && strstr(message, "Invalid job id")) {
 		message[0] = '\0';

@@ -56,11 +56,9 @@ static int add_late(struct cut *cut, uint32_t thread, const struct trace_event *
 
 static void drop_event(struct cut *cut, uint32_t *number)
 {
-	struct cut_event *event;
-
 	if (*number == 0)
 		return;
-	event = &cut->events[*number - 1];
+	struct cut_event *event = &cut->events[*number - 1];
 	event->thread = 0;
 	event->next_free = cut->free_event;
 	cut->free_event = *number;
@@ -162,13 +160,12 @@ static struct trace_event end_event(const struct trace_event *event, uint64_t ad
 static int take_birth(struct cut *cut, uint32_t thread, const struct trace_event *event)
 {
 	struct cut_place *place = get_place(cut, cut->threads[thread].process, event->address);
-	const struct cut_event *before;
 	int r = 0;
 
 	if (!place)
 		return -ENOMEM;
 	place->balance++;
-	before = event_of(cut, place->birth);
+	const struct cut_event *before = event_of(cut, place->birth);
 	if (before ? before->event.ticks > event->ticks : event->ticks < place->end_ticks)
 		return 0; /* its end was seen, or another one was born there since */
 	if (before) {
@@ -196,20 +193,17 @@ static int keep_first_end(struct cut *cut, struct cut_place *place, uint32_t thr
 static int take_end(struct cut *cut, uint32_t thread, const struct trace_event *end)
 {
 	struct cut_place *place = get_place(cut, cut->threads[thread].process, end->address);
-	const struct cut_event *before;
-	bool is_matched;
-	int r;
 
 	if (!place)
 		return -ENOMEM;
 	place->balance--;
-	before = event_of(cut, place->birth);
-	is_matched = before && before->event.ticks <= end->ticks;
+	const struct cut_event *before = event_of(cut, place->birth);
+	bool is_matched = before && before->event.ticks <= end->ticks;
 	if (place->end_ticks < end->ticks && (!is_matched || place->end_ticks)) {
 		place->end_ticks = end->ticks;
 		place->end_thread = thread;
 	}
-	r = is_matched ? end_block(cut, place, thread, end) : 0;
+	int r = is_matched ? end_block(cut, place, thread, end) : 0;
 	return r < 0 || before ? r : keep_first_end(cut, place, thread, end);
 }
 
@@ -359,14 +353,13 @@ static int take_move(struct cut *cut, uint32_t thread, const struct trace_event 
 		.from_end = event->old_address + event->old_size,
 	};
 	struct cut_map from = { .start = to.from_start, .end = to.from_end, .is_end = true };
-	int r;
 
 	end.op = TRACE_OP_MUNMAP;
 	end.address = event->old_address;
 	end.size = event->old_size;
 	begin.op = TRACE_OP_MMAP;
 	begin.old_address = begin.old_size = end.old_address = end.old_size = 0;
-	r = add_map_event(cut, thread, &end, &from);
+	int r = add_map_event(cut, thread, &end, &from);
 	cut->order++;
 	return r < 0 ? r : add_map_event(cut, thread, &begin, &to);
 }
@@ -502,12 +495,10 @@ static void keep_detail(struct cut *cut, const struct cut_process *process, size
 
 static int decide_maps(struct cut *cut, struct cut_process *process)
 {
-	int r;
-
 	if (process->n_maps == 0 || !process->is_needed)
 		return 0;
 	qsort(process->maps, process->n_maps, sizeof(*process->maps), compare_maps);
-	r = decide_mapped(cut, process) ?: decide_unmapped(cut, process);
+	int r = decide_mapped(cut, process) ?: decide_unmapped(cut, process);
 	for (size_t i = 0; r == 0 && i < process->n_maps; i++) {
 		const struct cut_map *map = &process->maps[i];
 

@@ -23,11 +23,10 @@ struct taking {
 static int add_record(struct taking *taking, uint32_t process)
 {
 	struct cut *cut = taking->cut;
-	struct trace_record *copy;
 
 	if (grow_one(&cut->records, cut->n_records, &cut->n_records_allocated) < 0)
 		return -ENOMEM;
-	copy = malloc(taking->record->bytes);
+	struct trace_record *copy = malloc(taking->record->bytes);
 	if (!copy)
 		return -ENOMEM;
 	memcpy(copy, taking->record, taking->record->bytes);
@@ -191,14 +190,13 @@ static int take_module(struct taking *taking)
 	struct key_map *map = &taking->cut->last_records;
 	uint64_t loaded = key_map_get(map, hash, module->start);
 	uint64_t unloaded = key_map_get(map, ~hash, module->start);
-	int r;
 
 	if (loaded && unloaded && !is_behind(taking, module->ticks) &&
 	    taking->record->type == TRACE_RECORD_MODULE) {
 		taking->cut->records[unloaded - 1].is_dropped = true;
 		return 0;
 	}
-	r = add_record(taking, module->process_id);
+	int r = add_record(taking, module->process_id);
 	if (r < 0 || is_behind(taking, module->ticks))
 		return r;
 	return key_map_put(map, taking->record->type == TRACE_RECORD_MODULE ? hash : ~hash,
@@ -380,7 +378,6 @@ static int take_window(struct taking *taking)
 	const struct trace_window *window = (const void *)taking->record;
 	size_t n_bytes;
 	const char *cause = trace_record_string(taking->record, 0, &n_bytes);
-	uint64_t begin;
 
 	/* Ours, of an earlier cut; where the program's own follow, it is the first of them. */
 	if (n_bytes > strlen(TRACE_CUT_CAUSE) && window->end_ticks == 0 &&
@@ -392,8 +389,8 @@ static int take_window(struct taking *taking)
 		return add_record(taking, 0);
 	if (window->end_ticks == 0)
 		return keep_last(taking, 0, window->number, 1);
-	begin = key_map_get(&taking->cut->last_records,
-			    window->number * UINT64_C(256) + TRACE_RECORD_WINDOW, 1);
+	uint64_t begin = key_map_get(&taking->cut->last_records,
+				     window->number * UINT64_C(256) + TRACE_RECORD_WINDOW, 1);
 	if (begin)
 		taking->cut->records[begin - 1].is_dropped = true;
 	return keep_last(taking, 0, 0, 0);
@@ -501,13 +498,11 @@ static bool is_kept(const struct cut *cut, const struct cut_record *record)
 static void forget_whose(const struct cut *cut, struct trace_record *record)
 {
 	struct trace_loss *loss = (struct trace_loss *)record;
-	const struct cut_process *process;
-	const struct cut_thread *thread;
 
 	if (record->type != TRACE_RECORD_LOSS)
 		return;
-	process = cut_find_process(cut, loss->process_id);
-	thread = cut_find_thread(cut, loss->thread_id);
+	const struct cut_process *process = cut_find_process(cut, loss->process_id);
+	const struct cut_thread *thread = cut_find_thread(cut, loss->thread_id);
 	if (!process || !process->is_kept)
 		loss->process_id = 0;
 	if (!thread || !thread->is_kept || !loss->process_id)

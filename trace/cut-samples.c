@@ -45,11 +45,9 @@ void cut_source_detail(struct cut *cut, const struct trace_source_detail *detail
 
 static int add_perf(struct cut *cut, const void *bytes, const struct cut_perf *perf)
 {
-	uint8_t *copy;
-
 	if (grow_one(&cut->perfs, cut->n_perfs, &cut->n_perfs_allocated) < 0)
 		return -ENOMEM;
-	copy = malloc(perf->n_bytes);
+	uint8_t *copy = malloc(perf->n_bytes);
 	if (!copy)
 		return -ENOMEM;
 	memcpy(copy, bytes, perf->n_bytes);

@@ -186,12 +186,10 @@ static int write_window(struct cut *cut)
 
 static int write_cut(struct cut *cut)
 {
-	int r;
-
 	cut->n_dropped_samples += cut->n_read_samples;
 	if (cut->n_read_events > cut->n_kept_events)
 		cut->n_dropped_events += cut->n_read_events - cut->n_kept_events;
-	r = write_fact(cut, TRACE_CUT_FACT_SPAN, cut->options->span);
+	int r = write_fact(cut, TRACE_CUT_FACT_SPAN, cut->options->span);
 	r = r ?: write_count(cut, TRACE_CUT_FACT_EVENTS, cut->n_dropped_events);
 	r = r ?: write_count(cut, TRACE_CUT_FACT_SAMPLES, cut->n_dropped_samples);
 	return r == 0 && !cut->has_windows ? write_window(cut) : r;
@@ -217,10 +215,8 @@ static int read_all(struct cut *cut)
 
 static int write_all(struct cut *cut)
 {
-	int r;
-
 	cut_decide_processes(cut);
-	r = cut_decide_perf(cut) ?: cut_decide_events(cut);
+	int r = cut_decide_perf(cut) ?: cut_decide_events(cut);
 	if (r < 0)
 		return r;
 	decide_threads(cut);

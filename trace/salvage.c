@@ -87,11 +87,10 @@ int trace_salvage(const struct trace_output *definitions, const struct trace_out
 		sizeof(struct trace_frame) + trace_padded(sizeof(struct trace_commit));
 	struct trace_salvage salvage = { 0 };
 	bool has_data = data->n_bytes > commit_bytes;
-	int r;
 
 	if (!take(&room, commit_bytes))
 		return -ENOSPC;
-	r = fit_definitions(&salvage, definitions, &room) ?: fit_data(&salvage, data, &room);
+	int r = fit_definitions(&salvage, definitions, &room) ?: fit_data(&salvage, data, &room);
 	if (r == 0 &&
 	    (has_data ? salvage.data.n_bytes <= commit_bytes : salvage.definitions.n_bytes == 0))
 		r = -ENOSPC;

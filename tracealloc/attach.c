@@ -153,12 +153,11 @@ static int connect_path(int fd, const char *path, uint64_t deadline_ms)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	size_t length = strlen(path);
-	int r;
 
 	if (length + 1 >= sizeof(address.sun_path))
 		return -ENAMETOOLONG;
 	memcpy(address.sun_path, path, length + 1);
-	r = connect_to(fd, &address, sizeof(address), deadline_ms);
+	int r = connect_to(fd, &address, sizeof(address), deadline_ms);
 	if (r == 0)
 		return 0;
 	/* Another root folder, or no right to see this one: the abstract name of the same path. */
@@ -178,11 +177,10 @@ static void add_command(void)
 	const uintptr_t *start = &__libc_stack_end ? __libc_stack_end : NULL;
 	const char *last = (const char *)getauxval(AT_EXECFN); /* above all of them */
 	char *const *arguments = (char *const *)(start + 1);
-	const char *at;
 
 	if (!start || !getauxval(AT_BASE) || *start == 0 || *start > MAX_ARGUMENTS)
 		return;
-	at = arguments[0];
+	const char *at = arguments[0];
 	for (uintptr_t i = 0; i < *start; i++) {
 		if (arguments[i] != at || at <= (const char *)start || at >= last)
 			return;

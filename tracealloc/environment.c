@@ -177,13 +177,12 @@ static size_t folder_bytes(void)
 size_t ta_environment_bytes(char *const environment[], enum ta_follow follow)
 {
 	size_t n = 0;
-	const char *preload;
 
 	if (!ta_told.socket[0] || !ta_told.library[0] || is_right(environment, follow))
 		return 0;
 	while (environment && environment[n])
 		n++;
-	preload = ta_environment_find(environment, RECORDING_ENV_PRELOAD);
+	const char *preload = ta_environment_find(environment, RECORDING_ENV_PRELOAD);
 	return (n + 4) * sizeof(char *) +
 	       sizeof(RECORDING_ENV_SOCKET "=" RECORDING_ENV_PRELOAD "=:" RECORDING_ENV_PLACEMENT
 					   "=:" RECORDING_HEAP_LIBRARY) +
@@ -230,15 +229,14 @@ char **ta_environment_build(char *const environment[], enum ta_follow follow, vo
 	char **next = result;
 	const char *list = ta_environment_find(environment, RECORDING_ENV_PRELOAD);
 	size_t n = 0;
-	char *text;
-	char *preload;
 
 	for (; environment && environment[n]; n++)
 		if (!IS_SOCKET(environment[n]) && !IS_PRELOAD(environment[n]) &&
 		    !IS_PLACEMENT(environment[n]))
 			*next++ = environment[n];
-	preload = (char *)memory + (n + 4) * sizeof(char *);
-	text = append(preload, RECORDING_ENV_PRELOAD "=", sizeof(RECORDING_ENV_PRELOAD "=") - 1);
+	char *preload = (char *)memory + (n + 4) * sizeof(char *);
+	char *text =
+		append(preload, RECORDING_ENV_PRELOAD "=", sizeof(RECORDING_ENV_PRELOAD "=") - 1);
 	if (write_list(text, list, follow) > text + 1)
 		*next++ = preload;
 	if (follow != TA_FOLLOW_NOT) {
@@ -278,13 +276,12 @@ void ta_environment_leave(void)
 	static char text[TA_PATH_BYTES] TA_LARGE;
 	static _Atomic bool is_done;
 	char **entry = environ;
-	char *end;
 
 	while (entry && *entry && !IS_PRELOAD(*entry))
 		entry++;
 	if (!entry || !*entry || strlen(*entry) >= sizeof(text) || atomic_exchange(&is_done, true))
 		return;
-	end = append(text, *entry, sizeof(RECORDING_ENV_PRELOAD));
+	char *end = append(text, *entry, sizeof(RECORDING_ENV_PRELOAD));
 	if (write_list(end, *entry + sizeof(RECORDING_ENV_PRELOAD), TA_FOLLOW_NOT) > end + 1)
 		*entry = text;
 	else

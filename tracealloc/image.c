@@ -140,19 +140,17 @@ static int attach_exec(bool is_late)
 	struct recording_welcome welcome = { 0 };
 	const void *plan = NULL;
 	void *pool = NULL;
-	bool has_no_counter;
-	int r;
 
 	if (!ta_told.socket[0])
 		return -ENOENT;
-	r = (int)ta_syscall(SYS_madvise, (long)&ta_state, sizeof(ta_state), MADV_WIPEONFORK, 0, 0,
-			    0);
+	int r = (int)ta_syscall(SYS_madvise, (long)&ta_state, sizeof(ta_state), MADV_WIPEONFORK, 0,
+				0, 0);
 	if (r < 0)
 		return r;
 	ta_image.is_late = is_late;
 	if (!is_late)
 		ta_limit_make_private_room();
-	has_no_counter = ta_sandbox_has_no_counter();
+	bool has_no_counter = ta_sandbox_has_no_counter();
 	ta_image.pid = own_pid();
 	r = ta_attach_begin(ta_told.socket, ta_image.pid);
 	if (r < 0)
@@ -219,11 +217,10 @@ void ta_image_attach(void)
 {
 	bool is_fork = ta_image.control != NULL;
 	int saved = errno;
-	int r;
 
 	if (!is_fork)
 		ta_environment_start();
-	r = is_fork ? attach_fork() : attach_exec(false);
+	int r = is_fork ? attach_fork() : attach_exec(false);
 	ta_real_resolve(); /* unless it was done */
 	if (r == 0 && ta_image.flags & RING_FLAG_WRITES)
 		ta_attach_lend(ta_told.socket);

@@ -288,17 +288,15 @@ static bool visit_entry(const struct ta_dynamic *file, const ElfW(Rela) * entry,
 {
 	uint32_t number = (uint32_t)ELF64_R_SYM(entry->r_info);
 	void **slot = (void **)(file->bias + entry->r_offset);
-	const struct pair *pair;
-	bool is_unbound;
 
 	if (number == 0 || !is_address(entry) || (uintptr_t)slot % sizeof(*slot) != 0)
 		return true;
-	pair = find_pair(file->strings + file->symbols[number].st_name);
+	const struct pair *pair = find_pair(file->strings + file->symbols[number].st_name);
 	if (!pair)
 		return true;
 	/* A call that was never made leads back into the file, to code that binds it. */
-	is_unbound = is_call(entry) && file->symbols[number].st_shndx == SHN_UNDEF &&
-		     (uintptr_t)*slot - file->start < file->end - file->start;
+	bool is_unbound = is_call(entry) && file->symbols[number].st_shndx == SHN_UNDEF &&
+			  (uintptr_t)*slot - file->start < file->end - file->start;
 	return visit(file, pair, slot, is_unbound);
 }
 
@@ -402,11 +400,9 @@ struct look {
 static bool bind_slot_anew(const struct ta_dynamic *file, const struct pair *pair, void **slot,
 			   bool is_unbound)
 {
-	struct place *place;
-
 	if (*slot == pair->ours)
 		return true;
-	place = find_place(slot);
+	struct place *place = find_place(slot);
 	if (place)
 		place->slot = NULL;
 	return bind_slot(file, pair, slot, is_unbound);

@@ -80,12 +80,11 @@ void ta_pause_passed(uint64_t id, uint64_t ticks)
 {
 	struct ring_control *control = ta_image.control;
 	uint64_t awaited = id;
-	uint32_t paused;
 
 	if (ta_likely(atomic_load(&control->start_after) != id) ||
 	    !atomic_compare_exchange_strong(&control->start_after, &awaited, 0))
 		return;
-	paused = atomic_load(&control->start_order) - 1;
+	uint32_t paused = atomic_load(&control->start_order) - 1;
 	if (paused & 1)
 		atomic_compare_exchange_strong(&control->order, &paused, paused + 1);
 	atomic_store(&control->start_ticks, ticks);

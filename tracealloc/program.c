@@ -139,8 +139,6 @@ enum ta_follow ta_program_bears(const struct ta_program *program, char *const en
 {
 	char path[PATH_MAX];
 	int fd = -1;
-	bool is_musl;
-	int why_not;
 
 	*ret_why_not = TRACE_NOT_SANITIZER;
 	if (program_list_has_sanitizer(ta_environment_find(environment, RECORDING_ENV_PRELOAD)))
@@ -155,8 +153,8 @@ enum ta_follow ta_program_bears(const struct ta_program *program, char *const en
 	*ret_why_not = TRACE_TRACED;
 	if (fd < 0)
 		return TA_FOLLOW_ALL;
-	why_not = program_file_why_not(read_file, fd);
-	is_musl = ta_told.placement[0] && program_file_is_musl(read_file, fd);
+	int why_not = program_file_why_not(read_file, fd);
+	bool is_musl = ta_told.placement[0] && program_file_is_musl(read_file, fd);
 	if (why_not == TRACE_NOT_STATIC && gives_rights(fd))
 		why_not = TRACE_NOT_SETUID;
 	close_file(fd);

@@ -69,14 +69,12 @@ static const void *file_of(const void *function)
 /* Ours for a function; ret_is_unseen: it gives out blocks of the C library, and we have none. */
 static void *find_ours(const struct pair *pair, const void *function, bool *ret_is_unseen)
 {
-	const struct pair *other;
-
 	*ret_is_unseen = false;
 	if (!function)
 		return NULL;
 	if (function == *pair->real)
 		return pair->ours;
-	other = find_pair(others, COUNT(others), pair->name);
+	const struct pair *other = find_pair(others, COUNT(others), pair->name);
 	if (other && other->real && function == *other->real)
 		return other->ours;
 	*ret_is_unseen = other && !other->real &&
@@ -245,14 +243,14 @@ static void rebind_one(struct library *library, const ElfW(Rela) * entry)
 {
 	const ElfW(Sym) *symbol = &library->file.symbols[ELF64_R_SYM(entry->r_info)];
 	void **slot = (void **)(library->map->l_addr + entry->r_offset);
-	const struct pair *pair;
 	void *target, *ours;
 	bool is_unseen;
 
 	if (symbol->st_shndx != SHN_UNDEF || (uintptr_t)slot % sizeof(*slot) != 0 ||
 	    ELF64_R_SYM(entry->r_info) == 0)
 		return;
-	pair = find_pair(pairs, COUNT(pairs), library->file.strings + symbol->st_name);
+	const struct pair *pair =
+		find_pair(pairs, COUNT(pairs), library->file.strings + symbol->st_name);
 	if (!pair || *slot == pair->ours || !is_ours_for_all(pair))
 		return;
 	target = target_of(library, pair, *slot);
@@ -332,15 +330,13 @@ static uintptr_t code_of(const struct dl_phdr_info *info)
 static int list_fresh(struct dl_phdr_info *info, size_t size, void *ret_fresh)
 {
 	struct fresh *fresh = ret_fresh;
-	const struct ta_module *module;
-	uintptr_t code;
 
 	(void)size;
 	fresh->n_loaded = info->dlpi_adds;
 	if (fresh->n_loaded == atomic_load(&n_looked_at))
 		return 1;
-	code = code_of(info);
-	module = code ? ta_module_find(code) : NULL;
+	uintptr_t code = code_of(info);
+	const struct ta_module *module = code ? ta_module_find(code) : NULL;
 	if (!code || (module && atomic_load(&module->was_asked_for)))
 		return 0;
 	if (!module || fresh->n == MAX_NEW)

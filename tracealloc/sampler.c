@@ -123,11 +123,11 @@ static void take(struct ta_thread *thread, const siginfo_t *info, const ucontext
 	uintptr_t guard_pc = ta_tls.guard_pc;
 	uint64_t since = ta_image.is_measured ? ta_own_now(thread) : 0;
 	bool is_nested = ta_tls.guard != 0;
-	struct ring_sample *record;
 
 	if (!is_nested)
 		ta_hook_guard(frame);
-	record = is_nested ? reserve_nested(thread) : ta_record_reserve_big(thread, RECORD_BYTES);
+	struct ring_sample *record =
+		is_nested ? reserve_nested(thread) : ta_record_reserve_big(thread, RECORD_BYTES);
 	if (record)
 		fill(record, thread, info, context);
 	else
@@ -181,14 +181,13 @@ __asm__(".text\n"
 static int set_action(const struct sigaction *action, struct sigaction *old)
 {
 	struct kernel_action new = { 0 }, was = { 0 };
-	long r;
 
 	if (action)
 		new = (struct kernel_action){ action->sa_sigaction,
 					      (unsigned long)action->sa_flags | RESTORER,
 					      ta_sampler_return, UINT64_MAX };
-	r = ta_syscall(SYS_rt_sigaction, RING_SIGNAL, action ? (long)&new : 0, (long)&was,
-		       KERNEL_SIGSET_BYTES, 0, 0);
+	long r = ta_syscall(SYS_rt_sigaction, RING_SIGNAL, action ? (long)&new : 0, (long)&was,
+			    KERNEL_SIGSET_BYTES, 0, 0);
 	if (old)
 		old->sa_sigaction = was.handler;
 	return r < 0 ? -1 : 0;

@@ -69,11 +69,10 @@ static long find_state(void)
 static struct ta_thread *map_state(void)
 {
 	long memory = find_state();
-	struct ta_thread *thread;
 
 	if (memory < 0)
 		return NULL;
-	thread = (struct ta_thread *)memory;
+	struct ta_thread *thread = (struct ta_thread *)memory;
 	thread->timer = -1; /* 0 might be the program's: who stops sampling looks at all of them */
 	thread->next_all = atomic_load(&ta_threads);
 	while (!atomic_compare_exchange_weak(&ta_threads, &thread->next_all, thread))
@@ -122,10 +121,9 @@ static void reset(struct ta_thread *thread, bool is_main)
 /* Set the key, unless it has been given back: its number may be the program's by now. */
 static bool set_key(struct ta_thread *thread)
 {
-	bool is_set;
-
 	atomic_fetch_add(&key_users, 1);
-	is_set = atomic_load(&ta_image.has_key) && pthread_setspecific(ta_image.key, thread) == 0;
+	bool is_set =
+		atomic_load(&ta_image.has_key) && pthread_setspecific(ta_image.key, thread) == 0;
 	atomic_fetch_sub(&key_users, 1);
 	return is_set;
 }

@@ -48,8 +48,6 @@ static long refuse(struct attach_call *call)
 
 static long begin(struct attach_call *call)
 {
-	long r;
-
 	if (atomic_load(&ta_state.word) != TA_OFF || ta_image.control)
 		return refuse(call);
 	ta_real_resolve_again();
@@ -59,7 +57,7 @@ static long begin(struct attach_call *call)
 		ta_module_forked();
 	}
 	ta_environment_start_late();
-	r = ta_sandbox_take((const uint64_t *)(uintptr_t)call->filters, call->n_filters);
+	long r = ta_sandbox_take((const uint64_t *)(uintptr_t)call->filters, call->n_filters);
 	if (r < 0)
 		return r;
 	memcpy(ta_told.socket, call->socket, sizeof(call->socket));

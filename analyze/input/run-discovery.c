@@ -157,12 +157,11 @@ static char *read_verdict(const char *folder)
 {
 	auto_free char *path = NULL;
 	auto_free char *text = NULL;
-	const char *found;
 
 	if (asprintf(&path, "%s/" RUN_FILE, folder) < 0 ||
 	    io_read_file(path, MAX_RUN_BYTES, &text, NULL) < 0)
 		return NULL;
-	found = strstr(text, "\nresult = ");
+	const char *found = strstr(text, "\nresult = ");
 	return found ? strndup(found + 10, strcspn(found + 10, "\n")) : NULL;
 }
 

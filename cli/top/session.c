@@ -118,7 +118,6 @@ static int spawn(struct top_session *session, struct words *words, int said_fd)
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attributes;
 	sigset_t none;
-	int err;
 
 	posix_spawn_file_actions_init(&actions);
 	posix_spawnattr_init(&attributes);
@@ -126,8 +125,8 @@ static int spawn(struct top_session *session, struct words *words, int said_fd)
 	posix_spawnattr_setsigmask(&attributes, &none);
 	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
 	redirect(&actions, said_fd);
-	err = posix_spawn(&session->recorder, "/proc/self/exe", &actions, &attributes, words->items,
-			  environ);
+	int err = posix_spawn(&session->recorder, "/proc/self/exe", &actions, &attributes,
+			      words->items, environ);
 	posix_spawn_file_actions_destroy(&actions);
 	posix_spawnattr_destroy(&attributes);
 	if (err == 0)
@@ -222,12 +221,11 @@ static void set_guard(struct top_session *session)
 static int start(struct top_session *session, struct words *words, bool has_screen)
 {
 	int ends[2] = { -1, -1 };
-	int status;
 
 	if (has_screen && pipe2(ends, O_CLOEXEC) < 0)
 		return cmd_fail("top: cannot make a pipe: %s", strerror(errno));
 	session->said_fd = ends[0];
-	status = spawn(session, words, ends[1]);
+	int status = spawn(session, words, ends[1]);
 	cleanup_close(&ends[1]);
 	/* The other end stays one that waits: programs expect that of theirs. */
 	if (has_screen)
@@ -352,7 +350,6 @@ static bool is_process(const char *what)
 int session_begin(struct top_session *session, const struct option_set *options, bool has_screen)
 {
 	const char *what = options->operands[0];
-	int status;
 
 	*session = (struct top_session){
 		.totals_fd = -1, .said_fd = -1, .recorder_fd = -1, .guard_fd = -1
@@ -370,7 +367,7 @@ int session_begin(struct top_session *session, const struct option_set *options,
 			return cmd_fail("top: cannot look for recordings: %s", strerror(-err));
 	}
 	session->is_own_program = options->n_operands > 1 || !is_process(what);
-	status = begin_recording(session, options, has_screen);
+	int status = begin_recording(session, options, has_screen);
 	return status == CMD_DONE ? wait_for_recording(session) : status;
 }
 

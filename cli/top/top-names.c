@@ -109,7 +109,6 @@ static struct object *find_object(struct top_names *names, uint32_t pid, uint64_
 				  uint64_t *ret_address)
 {
 	const struct part *part = find_part(names, pid, pc - 1);
-	struct object *object;
 	uint64_t offset;
 
 	if (!part) {
@@ -119,7 +118,8 @@ static struct object *find_object(struct top_names *names, uint32_t pid, uint64_
 	if (!part)
 		return NULL;
 	offset = pc - 1 - part->start + part->offset;
-	object = objects_get(names->objects, NULL, 0, part->path, strlen(part->path));
+	struct object *object =
+		objects_get(names->objects, NULL, 0, part->path, strlen(part->path));
 	*ret_address = offset;
 	if (!object || !object_open(object))
 		return object;
@@ -262,12 +262,11 @@ char *top_names_frame(struct top_names *names, const struct live_site *site, siz
 	char text[FRAME_TEXT_BYTES];
 	size_t n_calls, n_bytes = 0;
 	char *all = NULL;
-	FILE *out;
 
 	if (site->pcs[i] == TRACE_STOP_BEFORE)
 		return strdup(BEFORE_NAME);
 	n_calls = calls_at(names, site->pid, site->pcs[i], calls, &object);
-	out = open_memstream(&all, &n_bytes);
+	FILE *out = open_memstream(&all, &n_bytes);
 	if (!out)
 		return NULL;
 	for (size_t j = 0; j < n_calls; j++) {

@@ -76,11 +76,10 @@ static void put_text(int line, int column, const char *text, int width)
 {
 	auto_free char *fitted = NULL;
 	size_t n_bytes = 0;
-	FILE *out;
 
 	if (width <= 0)
 		return;
-	out = open_memstream(&fitted, &n_bytes);
+	FILE *out = open_memstream(&fitted, &n_bytes);
 	if (!out)
 		return;
 	fit_write(out, text, (unsigned)width);
@@ -467,7 +466,6 @@ int top_screen(struct top *top, struct top_session *session, const struct top_wi
 				 .is_unicode = strcmp(nl_langinfo(CODESET), "UTF-8") == 0 };
 	auto_close int signal_fd = signalfd(-1, &wish->quitting, SFD_CLOEXEC);
 	SCREEN *terminal = newterm(NULL, stdout, stdin);
-	int err;
 
 	if (!terminal)
 		return cmd_fail("top: this terminal (TERM=%s) is not known: --batch prints tables",
@@ -483,7 +481,7 @@ int top_screen(struct top *top, struct top_session *session, const struct top_wi
 	nodelay(stdscr, TRUE);
 	set_escdelay(50);
 	screen.wish.n_rows = (size_t)(2 * LINES);
-	err = go_round(&screen);
+	int err = go_round(&screen);
 	endwin();
 	delscreen(terminal);
 	return err < 0 ? cmd_fail("out of memory") : CMD_DONE;

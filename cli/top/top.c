@@ -334,10 +334,9 @@ int top_refresh(struct top *top, const struct top_wish *wish, uint64_t began_ns)
 {
 	uint64_t before_ns = top->refreshed_ns ? top->refreshed_ns : began_ns;
 	uint32_t place = top->n_refreshes % TOP_PAST;
-	double since_s;
 
 	top->refreshed_ns = clock_ns(CLOCK_MONOTONIC);
-	since_s = (double)(top->refreshed_ns - before_ns) / NS_PER_SECOND;
+	double since_s = (double)(top->refreshed_ns - before_ns) / NS_PER_SECOND;
 	top->past_ns[place] = top->refreshed_ns;
 	top->past_live[place] = atomic_load(&top->header->live_bytes);
 	top->live_points[top->n_refreshes % TOP_POINTS] = top->past_live[place];

@@ -88,11 +88,10 @@ static void explain_step(struct entry *entry, int error)
 int entry_step(struct entry *entry, struct attach_call *request)
 {
 	uint64_t at = entry->loan.stack, unused;
-	int r;
 
 	request->magic = ATTACH_MAGIC;
 	request->version = RING_VERSION;
-	r = remote_write(entry->pid, at, request, sizeof(*request));
+	int r = remote_write(entry->pid, at, request, sizeof(*request));
 	if (r == 0)
 		r = entry_call(entry, entry->function, (const uint64_t[6]){ at }, &unused);
 	r = r ?: remote_read(entry->pid, at, request, sizeof(*request));

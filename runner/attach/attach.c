@@ -138,11 +138,10 @@ static const struct remote_module *library_of(const struct remote_modules *modul
 bool attach_has_library(pid_t pid)
 {
 	struct remote_modules modules;
-	bool has;
 
 	if (remote_modules_read(pid, &modules) < 0)
 		return false;
-	has = library_of(&modules) != NULL;
+	bool has = library_of(&modules) != NULL;
 	remote_modules_finish(&modules);
 	return has;
 }
@@ -249,10 +248,8 @@ static void finish(struct entry *entry)
 /* All but the guest, which is at a good place and works for us. */
 static int stop_all(struct entry *entry, uint64_t deadline_ns)
 {
-	int r;
-
 	begin_traps(entry);
-	r = crowd_stop(&entry->crowd, entry->pid, entry->safety, &entry->guest, deadline_ns);
+	int r = crowd_stop(&entry->crowd, entry->pid, entry->safety, &entry->guest, deadline_ns);
 	if (r < 0)
 		return fail_crowd(entry, r);
 	entry->outcome->n_threads = (uint32_t)entry->crowd.n + 1;
@@ -286,10 +283,8 @@ static int find_function(struct entry *entry)
 /* What is loaded now, and our library among it? What dlopen says is not heard. */
 static int find_anew(struct entry *entry)
 {
-	int r;
-
 	remote_modules_finish(&entry->modules);
-	r = remote_modules_read(entry->pid, &entry->modules);
+	int r = remote_modules_read(entry->pid, &entry->modules);
 	return r < 0 ? r : find_function(entry);
 }
 
@@ -297,7 +292,6 @@ static int open_by_path(struct entry *entry, const char *path)
 {
 	uintptr_t function = libc_function(entry, "dlopen");
 	uint64_t mode = RTLD_NOW | RTLD_LOCAL, unused;
-	int r;
 
 	if (!function) {
 		function = libc_function(entry, "__libc_dlopen_mode");
@@ -305,7 +299,7 @@ static int open_by_path(struct entry *entry, const char *path)
 	}
 	if (!function)
 		return -ENOSYS;
-	r = remote_write(entry->pid, entry->loan.stack, path, strlen(path) + 1);
+	int r = remote_write(entry->pid, entry->loan.stack, path, strlen(path) + 1);
 	if (r == 0)
 		r = entry_call(entry, function, (const uint64_t[6]){ entry->loan.stack, mode },
 			       &unused);
@@ -783,7 +777,6 @@ static int run(const struct attach_order *order, struct attach_outcome *ret_outc
 	       int (*go)(struct entry *entry))
 {
 	struct entry *entry = calloc(1, sizeof(*entry));
-	int r;
 
 	*ret_outcome = (struct attach_outcome){ .error = -ENOMEM, .blocks_fd = -1 };
 	if (!entry)
@@ -792,7 +785,7 @@ static int run(const struct attach_order *order, struct attach_outcome *ret_outc
 	entry->outcome = ret_outcome;
 	entry->pid = order->pid;
 	ret_outcome->error = 0;
-	r = go(entry);
+	int r = go(entry);
 	finish(entry);
 	free(entry);
 	return r;

@@ -66,11 +66,10 @@ static int gather(void *user, pid_t tid)
 	struct gathering *gathering = user;
 	struct crowd *crowd = gathering->crowd;
 	struct remote_thread thread;
-	int r;
 
 	if (tid == gathering->kept || is_known(gathering, tid))
 		return 0;
-	r = grow_array_of(&crowd->threads, crowd->n, 1, sizeof(*crowd->threads));
+	int r = grow_array_of(&crowd->threads, crowd->n, 1, sizeof(*crowd->threads));
 	r = r ?: remote_seize(tid, &thread);
 	if (r < 0)
 		return has_ended(tid, r) ? 0 : r;
@@ -265,7 +264,6 @@ static int try_guest(void *user, pid_t tid)
 {
 	struct search *search = user;
 	struct remote_thread thread;
-	enum safety_verdict verdict;
 	int r = remote_seize(tid, &thread);
 
 	if (r < 0) {
@@ -279,7 +277,8 @@ static int try_guest(void *user, pid_t tid)
 		remote_release(&thread);
 		return 0;
 	}
-	verdict = thread.is_frozen ? SAFETY_IN_LIBC : safety_judge(search->safety, &thread, NULL);
+	enum safety_verdict verdict =
+		thread.is_frozen ? SAFETY_IN_LIBC : safety_judge(search->safety, &thread, NULL);
 	if (verdict == SAFETY_GOOD && (search->takes_any || remote_is_waiting(&thread)) &&
 	    !(search->crowd->takes_no_timed && remote_is_timed(&thread))) {
 		*search->guest = thread;

@@ -259,11 +259,10 @@ static int make_slot(struct entries_page *page, struct attach_entry *item,
 	uintptr_t at = page->address + page->n_used;
 	struct entries_code code = *function;
 	size_t n_moved;
-	int n;
 
 	fill_slot(slot, own, item->hook);
 	code.to = at + AT_MOVED;
-	n = entries_move(&code, slot + AT_MOVED, AT_START - AT_MOVED - JUMP_BYTES, &n_moved);
+	int n = entries_move(&code, slot + AT_MOVED, AT_START - AT_MOVED - JUMP_BYTES, &n_moved);
 	if (n < 0)
 		return n;
 	if (has_short_branch(function->bytes, function->n_bytes, (size_t)n))
@@ -288,7 +287,6 @@ static int plan_one(struct entries *entries, struct attach_entry *item,
 {
 	const struct remote_module *module = remote_modules_at(modules, item->function);
 	struct module_range range = { 0, 0 };
-	struct entries_page *page;
 
 	if (module)
 		range = remote_module_function(modules, module, item->name);
@@ -300,7 +298,7 @@ static int plan_one(struct entries *entries, struct attach_entry *item,
 	/* Not of glibc: all of a file that is an allocator's, nothing of a program's. */
 	if (item->function - own.start >= own.end - own.start)
 		own = module == modules->items ? (struct module_range){ 0, 0 } : module->code;
-	page = find_page(entries, modules->pid, item->function);
+	struct entries_page *page = find_page(entries, modules->pid, item->function);
 	auto_free uint8_t *bytes = malloc(range.end - range.start);
 
 	if (!page || !bytes)

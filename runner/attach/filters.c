@@ -46,11 +46,10 @@ static int add_filter(struct filters *filters, pid_t tid, unsigned long number, 
 {
 	int r = grow_array_by(&filters->words, filters->n_words, n_codes + 1, &filters->n_allocated,
 			      sizeof(*filters->words));
-	uint64_t *to;
 
 	if (r < 0)
 		return r;
-	to = &filters->words[filters->n_words];
+	uint64_t *to = &filters->words[filters->n_words];
 	if (ptrace(PTRACE_SECCOMP_GET_FILTER, tid, (void *)number, to + 1) < 0)
 		return -errno;
 	*to = n_codes;

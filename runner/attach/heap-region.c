@@ -81,7 +81,6 @@ static int refill(struct way *way, uint64_t at)
 static const struct attach_head *next_head(struct way *way, uint64_t at)
 {
 	const struct heap_reader *reader = way->glibc->memory->reader;
-	const struct attach_head *head;
 
 	if (!reader || !way->walk)
 		return NULL;
@@ -91,7 +90,7 @@ static const struct attach_head *next_head(struct way *way, uint64_t at)
 		    way->n_heads == 0)
 			return NULL;
 	}
-	head = &way->heads[way->next_head++];
+	const struct attach_head *head = &way->heads[way->next_head++];
 	way->next_at = at + (head->size & ~HEAP_FLAGS);
 	return head;
 }

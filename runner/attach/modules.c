@@ -120,10 +120,9 @@ static bool is_named(const struct remote_module *module, const char *name)
 int remote_modules_read(pid_t pid, struct remote_modules *ret_modules)
 {
 	struct listing listing = { .modules = ret_modules };
-	int r;
 
 	*ret_modules = (struct remote_modules){ .pid = pid };
-	r = image_each_map(pid, list_map, &listing) ?: listing.err;
+	int r = image_each_map(pid, list_map, &listing) ?: listing.err;
 	if (r < 0) {
 		remote_modules_finish(ret_modules);
 		return r;

@@ -350,12 +350,12 @@ static int write_frame(struct remote_loan *loan, uint64_t below, uint64_t *ret_f
 	size_t n = fill_state(loan, state);
 	uint64_t state_at = (below - n) & -(uint64_t)STATE_ALIGNMENT;
 	uint64_t at = ((state_at - sizeof(frame)) & -(uint64_t)16) - 8;
-	int r;
 
 	fill_context(&frame.context, &registers);
 	frame.context.uc_mcontext.fpregs = (fpregset_t)(uintptr_t)state_at;
 	memcpy(&frame.context.uc_sigmask, &loan->signals, sizeof(loan->signals));
-	r = remote_write(tid, state_at, state, n) ?: remote_write(tid, at, &frame, sizeof(frame));
+	int r = remote_write(tid, state_at, state, n)
+			?: remote_write(tid, at, &frame, sizeof(frame));
 	if (r == 0)
 		*ret_frame = at;
 	return r;
@@ -418,11 +418,10 @@ static bool turn_back(struct remote_loan *loan, struct user_regs_struct *registe
 static bool is_back(struct remote_loan *loan)
 {
 	struct user_regs_struct registers;
-	long long result;
 
 	if (ptrace(PTRACE_GETREGS, loan->thread->tid, NULL, &registers) < 0)
 		return false;
-	result = (long long)registers.rax;
+	long long result = (long long)registers.rax;
 	loan->is_inside = !loan->is_inside;
 	loan->inside_call = (int)registers.orig_rax;
 	if (loan->is_inside)
@@ -525,7 +524,6 @@ int remote_borrow(struct remote_thread *thread, const struct remote_place *place
 	struct iovec state = { ret_loan->state, sizeof(ret_loan->state) };
 	uint8_t room[OWN_ROOM_BYTES];
 	pid_t tid = thread->tid;
-	int r;
 
 	ret_loan->thread = thread;
 	ret_loan->place = *place;
@@ -536,7 +534,7 @@ int remote_borrow(struct remote_thread *thread, const struct remote_place *place
 	ret_loan->n_state_bytes = state.iov_len;
 	if (state.iov_len < LEAST_STATE_BYTES)
 		return -ENOTSUP;
-	r = write_frame(ret_loan, thread->registers.rsp - RED_ZONE_BYTES, &ret_loan->own_frame);
+	int r = write_frame(ret_loan, thread->registers.rsp - RED_ZONE_BYTES, &ret_loan->own_frame);
 	/* A stack that ends here is not used. */
 	r = r ?: remote_read(tid, ret_loan->own_frame - sizeof(room), room, sizeof(room));
 	r = r ?: remote_read(tid, errno_of(ret_loan), &ret_loan->errno_value, sizeof(int));

@@ -227,13 +227,12 @@ int safety_create(const struct remote_modules *modules, uintptr_t handler_return
 		  struct safety **ret_safety)
 {
 	struct safety *safety = calloc(1, sizeof(*safety));
-	int r;
 
 	if (!safety)
 		return -ENOMEM;
 	safety->pid = modules->pid;
 	safety->handler_return = handler_return;
-	r = add_libc(safety, modules) ?: image_each_map(safety->pid, note_made, &safety->made);
+	int r = add_libc(safety, modules) ?: image_each_map(safety->pid, note_made, &safety->made);
 	r = r ?: safety->made.err;
 	r = r ?: begin_unwinding(safety);
 	if (r < 0) {
@@ -351,7 +350,6 @@ struct walk {
 static int see_frame(Dwfl_Frame *frame, void *user)
 {
 	struct walk *walk = user;
-	const struct safety_place *unsafe;
 	bool is_activation = false;
 	Dwarf_Addr pc;
 
@@ -359,7 +357,7 @@ static int see_frame(Dwfl_Frame *frame, void *user)
 		return DWARF_CB_ABORT;
 	if (pc == 0)
 		return DWARF_CB_OK;
-	unsafe = find_unsafe(walk->safety, pc, !is_activation);
+	const struct safety_place *unsafe = find_unsafe(walk->safety, pc, !is_activation);
 	if (unsafe) {
 		walk->verdict = unsafe->verdict;
 		walk->exit = 0;
@@ -460,14 +458,13 @@ enum safety_verdict safety_judge(struct safety *safety, const struct remote_thre
 {
 	struct walk walk = { .safety = safety, .last = thread->registers.rip };
 	const struct safety_place *unsafe = find_unsafe(safety, thread->registers.rip, false);
-	int r;
 
 	if (is_plainly_good(safety, thread)) {
 		if (ret_exit)
 			*ret_exit = 0;
 		return SAFETY_GOOD;
 	}
-	r = dwfl_getthread_frames(safety->dwfl, thread->tid, see_frame, &walk);
+	int r = dwfl_getthread_frames(safety->dwfl, thread->tid, see_frame, &walk);
 	if (walk.n == 0 && unsafe)
 		walk.verdict = unsafe->verdict;
 	/* What it is at the entry of may run for long: a moment is enough to leave that. */

@@ -57,15 +57,13 @@ struct found {
 static bool has_file_name(pid_t pid, const char *name)
 {
 	char path[64], target[PATH_MAX];
-	const char *slash;
-	ssize_t n;
 
 	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-	n = readlink(path, target, sizeof(target) - 1);
+	ssize_t n = readlink(path, target, sizeof(target) - 1);
 	if (n < 0)
 		return false;
 	target[n] = '\0';
-	slash = strrchr(target, '/');
+	const char *slash = strrchr(target, '/');
 	return strcmp(slash ? slash + 1 : target, name) == 0;
 }
 
@@ -143,14 +141,13 @@ static int check_command(pid_t pid, const char *command, char message[ATTACH_MES
 {
 	struct stat wanted, runs;
 	char path[64], name[256];
-	ssize_t n;
 
 	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
 	if (!find_command(command, &wanted))
 		return say(message, -ENOENT, "there is no program '%.200s'", command);
 	if (stat(path, &runs) == 0 && runs.st_ino == wanted.st_ino && runs.st_dev == wanted.st_dev)
 		return 0;
-	n = readlink(path, name, sizeof(name) - 1);
+	ssize_t n = readlink(path, name, sizeof(name) - 1);
 	name[n > 0 ? n : 0] = '\0';
 	return say(message, -EINVAL, "process %d does not run '%.100s' but %s", (int)pid, command,
 		   name[0] ? name : "another program");

@@ -109,7 +109,6 @@ static uint64_t clock_of(int cpu)
 
 void waits_note(struct remote_thread *thread)
 {
-	const struct waiting_call *call;
 	auto_free char *text = NULL;
 	uint64_t last_ns, now_ns;
 
@@ -117,7 +116,7 @@ void waits_note(struct remote_thread *thread)
 	if (io_read_proc(thread->tid, "syscall", MAX_PROC_BYTES, &text, NULL) < 0 ||
 	    text[0] < '0' || text[0] > '9')
 		return;
-	call = find_waiting(strtol(text, NULL, 10));
+	const struct waiting_call *call = find_waiting(strtol(text, NULL, 10));
 	if (!call || call->kind == TIMEOUT_NONE)
 		return;
 	last_ns = ran_last(thread->tid);

@@ -52,7 +52,6 @@ static int ask(const char *socket_path, struct control_request *request, unsigne
 	auto_close int fd = -1;
 	auto_close int handed_fd = -1;
 	int err = connect_to(socket_path, &fd);
-	ssize_t n;
 
 	if (err < 0)
 		return err == -ECONNREFUSED || err == -ENOENT ? -EPIPE : err;
@@ -61,7 +60,7 @@ static int ask(const char *socket_path, struct control_request *request, unsigne
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	if (send(fd, request, sizeof(*request), MSG_NOSIGNAL) < 0)
 		return errno == ECONNRESET ? -EPIPE : -errno;
-	n = io_receive(fd, ret_reply, sizeof(*ret_reply), 0, &handed_fd);
+	ssize_t n = io_receive(fd, ret_reply, sizeof(*ret_reply), 0, &handed_fd);
 	if (n < 0)
 		return n == -EAGAIN ? -ETIMEDOUT : n == -ECONNRESET ? -EPIPE : (int)n;
 	if (n != sizeof(*ret_reply) || ret_reply->magic != CONTROL_MAGIC ||

@@ -30,11 +30,9 @@ static void *run(void *context)
 
 int disk_sync_start(struct disk_sync *sync)
 {
-	int r;
-
 	sem_init(&sync->asked, 0, 0);
 	atomic_init(&sync->fd, NOTHING);
-	r = quiet_thread_start(&sync->thread, run, sync);
+	int r = quiet_thread_start(&sync->thread, run, sync);
 	if (r < 0)
 		sem_destroy(&sync->asked);
 	return r;

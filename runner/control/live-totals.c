@@ -452,14 +452,13 @@ static uint32_t make_site(struct live_totals *totals, const struct thread *threa
 	uint64_t pcs[LIVE_FRAMES], hash;
 	uint32_t n_frames = read_stack(thread, id, pcs, &hash);
 	uint64_t known = key_map_get(&totals->sites, thread->process_id, hash);
-	struct live_site *site;
 
 	if (known)
 		return (uint32_t)known - 1;
 	if (n == LIVE_MAX_SITES || n_frames == 0 ||
 	    key_map_put(&totals->sites, thread->process_id, hash, n + 1) < 0)
 		return UNKNOWN_SITE;
-	site = &header->sites[n];
+	struct live_site *site = &header->sites[n];
 	site->process_id = thread->process_id;
 	site->pid = thread->pid;
 	site->n_all_frames = n_frames;
@@ -539,10 +538,9 @@ SELDOM static bool turn_to(struct live_totals *totals, uint32_t thread_id)
 void live_totals_thread(struct live_totals *totals, const struct live_thread_name *name)
 {
 	struct live_thread *row = row_of(totals, name->thread_id);
-	struct thread *thread;
 
 	count_thread(totals);
-	thread = thread_of(totals, name->thread_id);
+	struct thread *thread = thread_of(totals, name->thread_id);
 	if (!thread)
 		return;
 	totals->has_threads |= atomic_load(&totals->header->n_threads) > 0;
@@ -567,11 +565,9 @@ void live_totals_rename(struct live_totals *totals, uint32_t thread_id, const ch
 
 void live_totals_thread_end(struct live_totals *totals, uint32_t thread_id)
 {
-	struct thread *thread;
-
 	count_thread(totals);
 	count_nodes(totals);
-	thread = thread_of(totals, thread_id);
+	struct thread *thread = thread_of(totals, thread_id);
 	if (!thread)
 		return;
 	free(thread->nodes);
@@ -581,11 +577,9 @@ void live_totals_thread_end(struct live_totals *totals, uint32_t thread_id)
 
 void live_totals_node(struct live_totals *totals, uint32_t thread_id, const struct trace_node *node)
 {
-	struct thread *thread;
-
 	if (thread_id != totals->current.thread_id)
 		count_thread(totals); /* its place may change */
-	thread = thread_of(totals, thread_id);
+	struct thread *thread = thread_of(totals, thread_id);
 	if (!thread || grow_array_to(&thread->nodes, node->id, &thread->n_allocated,
 				     sizeof(*thread->nodes)) < 0)
 		return;
@@ -661,14 +655,13 @@ SELDOM static void take_followed_birth(struct live_totals *totals, const struct 
 				    .shift = event->size < LARGE_BYTES ? totals->shift : 0,
 				    .is_live = true,
 				    .site = site };
-	struct block *block;
 
 	totals->credit--;
 	if (!is_chosen(hash, totals->shift)) {
 		take_other_birth(totals, &born, hash);
 		return;
 	}
-	block = put(totals, born.key, hash);
+	struct block *block = put(totals, born.key, hash);
 	if (block)
 		give_birth(totals, block, &born);
 }

@@ -186,7 +186,6 @@ static int try_counter(const struct avail *avail, const char *section, const cha
 {
 	struct pmu_counters counters;
 	struct avail_item item = { section, name, false, about, "" };
-	int err;
 
 	pmu_counters_open(name, getpid(), &counters);
 	item.is_there = counters.counters[0].fd >= 0;
@@ -196,7 +195,7 @@ static int try_counter(const struct avail *avail, const char *section, const cha
 		item.about = counters.counters[0].refusal.why;
 		item.fix = counters.counters[0].refusal.fix;
 	}
-	err = avail_give(avail, &item);
+	int err = avail_give(avail, &item);
 	pmu_counters_close(&counters);
 	return err;
 }
@@ -385,18 +384,16 @@ static int avail_privileges(const struct avail *avail)
 {
 	struct pmu_permissions permissions;
 	char about[AVAIL_TEXT_BYTES];
-	bool sees_kernel;
-	int err;
 
 	pmu_permissions_read(&permissions);
-	sees_kernel = permissions.has_sys_admin || permissions.paranoid < 2 ||
-		      (permissions.has_perfmon && permissions.paranoid == 2);
+	bool sees_kernel = permissions.has_sys_admin || permissions.paranoid < 2 ||
+			   (permissions.has_perfmon && permissions.paranoid == 2);
 	snprintf(about, sizeof(about), "uid %u%s%s", (unsigned)geteuid(),
 		 permissions.has_sys_admin ? ", CAP_SYS_ADMIN"
 		 : permissions.has_perfmon ? ", CAP_PERFMON"
 					   : "",
 		 permissions.in_user_namespace ? ", in a user namespace" : "");
-	err = give(avail, "user", true, about, "");
+	int err = give(avail, "user", true, about, "");
 	snprintf(about, sizeof(about), "perf_event_paranoid is %d", permissions.paranoid);
 	if (err == 0)
 		err = give(avail, "samples", permissions.has_sys_admin || permissions.paranoid < 3,

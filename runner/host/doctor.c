@@ -131,15 +131,14 @@ static int look_at_limits(struct doctor *doctor)
 static int look_at_item(void *user, const struct avail_item *item)
 {
 	struct doctor *doctor = user;
-	bool is_hardware;
 
 	list_memory(doctor, item);
 	if (strcmp(item->section, "privileges") == 0 && !item->is_there)
 		return say(doctor, DOCTOR_NOTE, item->name, item->about, item->fix);
 	if (strcmp(item->section, "sources") != 0)
 		return 0;
-	is_hardware = strcmp(item->name, "clock") != 0 && strcmp(item->name, "faults") != 0 &&
-		      strcmp(item->name, "watch") != 0 && strcmp(item->name, "signal") != 0;
+	bool is_hardware = strcmp(item->name, "clock") != 0 && strcmp(item->name, "faults") != 0 &&
+			   strcmp(item->name, "watch") != 0 && strcmp(item->name, "signal") != 0;
 	if (!is_hardware)
 		return say(doctor, item->is_there ? DOCTOR_FINE : DOCTOR_MISSING, item->name,
 			   item->about, item->fix);
@@ -206,7 +205,6 @@ static bool may_read_child(void)
 	char byte = 0;
 	struct iovec local = { &byte, 1 }, remote = { (void *)(uintptr_t)&there, 1 };
 	pid_t pid = fork();
-	bool may_read;
 
 	if (pid < 0)
 		return true; /* not known */
@@ -214,7 +212,8 @@ static bool may_read_child(void)
 		pause();
 		_exit(0);
 	}
-	may_read = process_vm_readv(pid, &local, 1, &remote, 1, 0) == 1 || may_open_memory(pid);
+	bool may_read =
+		process_vm_readv(pid, &local, 1, &remote, 1, 0) == 1 || may_open_memory(pid);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	return may_read;

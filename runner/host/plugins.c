@@ -513,11 +513,10 @@ static int load_one(struct plugins *plugins, const char *given, bool is_first)
 	const char *entry = plugins->load + plugins->n_load;
 	auto_free char *path = realpath(given, NULL);
 	auto_close int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-	int r;
 
 	if (fd < 0)
 		return refuse(plugins, "--load %s: %s", given, strerror(errno));
-	r = check_file(plugins, fd, given) ?: add_entry(plugins, RING_LOAD_LIBRARY, path);
+	int r = check_file(plugins, fd, given) ?: add_entry(plugins, RING_LOAD_LIBRARY, path);
 	/* They are the first library's. */
 	if (r == 0 && is_first)
 		r = add_functions(plugins, RING_LOAD_INIT, plugins->options->init_functions);

@@ -47,11 +47,10 @@ static char *make_preload(const char *library, const char *user)
 		       (user ? strlen(user) : 0);
 	char *preload = malloc(bytes);
 	const char *separator = "";
-	int n;
 
 	if (!preload)
 		return NULL;
-	n = sprintf(preload, "%s=%s", RECORDING_ENV_PRELOAD, library ? library : "");
+	int n = sprintf(preload, "%s=%s", RECORDING_ENV_PRELOAD, library ? library : "");
 	if (library)
 		separator = ":";
 	while (user && *user) {
@@ -121,14 +120,13 @@ int environment_make(char *const *envp, const char *library, const char *socket_
 {
 	size_t n_entries = 0;
 	char **list;
-	int err;
 
 	while (envp[n_entries])
 		n_entries++;
 	list = calloc(n_entries + 4, sizeof(*list));
 	if (!list)
 		return -ENOMEM;
-	err = fill(list, envp, library, socket_path, placement);
+	int err = fill(list, envp, library, socket_path, placement);
 	if (err < 0) {
 		environment_free(list);
 		return err;

@@ -99,7 +99,6 @@ int launch_fork(const char *program, char *const *argv, char *const *envp,
 		const struct launch_state *state, struct launch *ret_launch)
 {
 	int gate[2], error[2];
-	pid_t pid;
 
 	if (pipe2(gate, O_CLOEXEC) < 0)
 		return -errno;
@@ -108,7 +107,7 @@ int launch_fork(const char *program, char *const *argv, char *const *envp,
 		return -errno;
 	auto_close int error_parent = error[0], error_child = error[1];
 
-	pid = fork();
+	pid_t pid = fork();
 	if (pid < 0)
 		return -errno;
 	if (pid == 0) {

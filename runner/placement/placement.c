@@ -44,13 +44,12 @@ static int start(const struct kinds_helper *helper, char *path, pid_t *ret_pid, 
 	char *argv[KINDS_HELPER_MAX_WORDS + 2] = { path };
 	posix_spawn_file_actions_t actions;
 	int ends[2];
-	int err;
 
 	memcpy(argv + 1, helper->words, helper->n * sizeof(argv[0]));
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return -errno;
 	auto_close int reading = ends[0], writing = ends[1];
-	err = posix_spawn_file_actions_init(&actions);
+	int err = posix_spawn_file_actions_init(&actions);
 	if (err != 0)
 		return -err;
 	err = posix_spawn_file_actions_adddup2(&actions, writing, STDOUT_FILENO);
@@ -323,7 +322,6 @@ static int find_heap(const struct finding *finding, struct kinds_helper *helper)
 {
 	struct placement *placement = finding->placement;
 	struct kind_text text;
-	int err;
 
 	if (!finding->options->heap)
 		return 0;
@@ -331,7 +329,7 @@ static int find_heap(const struct finding *finding, struct kinds_helper *helper)
 		return refuse(
 			finding, -EINVAL,
 			"--heap and --no-alloc: what is placed is known from allocations only");
-	err = parse_kind(finding, "--heap", finding->options->heap, &text);
+	int err = parse_kind(finding, "--heap", finding->options->heap, &text);
 	if (err == 0 && text.bytes && text.bytes < PLACEMENT_MIN_BYTES)
 		err = refuse(finding, -EINVAL, "--heap: a heap needs at least 32M");
 	if (err < 0)
@@ -354,7 +352,6 @@ static int find_buffers(const struct finding *finding, struct kinds_helper *help
 	struct placement *placement = finding->placement;
 	const char *value = finding->options->buffers;
 	struct kind_text text;
-	int err;
 
 	if (!value)
 		return 0;
@@ -362,7 +359,7 @@ static int find_buffers(const struct finding *finding, struct kinds_helper *help
 		memcpy(placement->buffers_kind, "node", sizeof("node"));
 		return kinds_helper_add(helper, "buffers", value);
 	}
-	err = parse_kind(finding, "--buffers", value, &text);
+	int err = parse_kind(finding, "--buffers", value, &text);
 	if (err < 0)
 		return err;
 	memcpy(placement->buffers_kind, text.kind, sizeof(placement->buffers_kind));
@@ -458,10 +455,9 @@ int placement_find(const struct run_options *options, struct placement *ret_plac
 {
 	struct finding finding = { options, ret_placement, problem, n_bytes };
 	auto_kinds_helper struct kinds_helper helper = { .n = 0 };
-	int err;
 
 	*ret_placement = (struct placement){ .kind = "" };
-	err = find_heap(&finding, &helper);
+	int err = find_heap(&finding, &helper);
 	err = err ?: find_buffers(&finding, &helper);
 	err = err ?: find_binding(&finding, &helper);
 	if (err < 0 || helper.n == 0)

@@ -189,7 +189,6 @@ int image_file_why_not(const char *path)
 {
 	struct stat status;
 	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	int why_not;
 
 	if (fd < 0) {
 		/* Executable, but not readable: only its mode can be looked at. */
@@ -200,7 +199,7 @@ int image_file_why_not(const char *path)
 	}
 	if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))
 		return 0;
-	why_not = program_file_why_not(io_read_at, fd);
+	int why_not = program_file_why_not(io_read_at, fd);
 	if ((why_not == 0 || why_not == TRACE_NOT_STATIC) && raises_privileges(fd, &status))
 		why_not = TRACE_NOT_SETUID;
 	return why_not;
@@ -224,10 +223,9 @@ static void exe_path(pid_t pid, int exe_fd, char path[EXE_PATH_BYTES])
 int image_open_exe(pid_t pid)
 {
 	char path[EXE_PATH_BYTES];
-	int fd;
 
 	exe_path(pid, -1, path);
-	fd = open(path, O_PATH | O_CLOEXEC);
+	int fd = open(path, O_PATH | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
 }
 
@@ -321,10 +319,9 @@ static bool lacks_our_variable(pid_t pid)
 static int image_process_why_not(pid_t pid)
 {
 	char path[EXE_PATH_BYTES];
-	int why_not;
 
 	exe_path(pid, -1, path);
-	why_not = image_file_why_not(path);
+	int why_not = image_file_why_not(path);
 	if (why_not)
 		return why_not;
 	if (is_in_another_root(pid))
@@ -498,11 +495,9 @@ _Static_assert(sizeof(struct pidfd_exit_info) == 72, "struct pidfd_info is ABI")
 /* The fields of /proc/PID/stat from the state on. NULL: it is gone. */
 static const char *read_stat(pid_t pid, char **ret_text)
 {
-	const char *state;
-
 	if (io_read_proc(pid, "stat", MAX_STAT_BYTES, ret_text, NULL) < 0)
 		return NULL;
-	state = strrchr(*ret_text, ')');
+	const char *state = strrchr(*ret_text, ')');
 	return state && state[1] ? state + 2 : NULL;
 }
 
@@ -653,9 +648,8 @@ void image_each_map_of(char *text, void (*call)(void *user, const struct image_m
 int image_each_map(pid_t pid, void (*call)(void *user, const struct image_map *map), void *user)
 {
 	auto_free char *text = NULL;
-	int err;
 
-	err = io_read_proc(pid, "maps", MAX_MAPS_BYTES, &text, NULL);
+	int err = io_read_proc(pid, "maps", MAX_MAPS_BYTES, &text, NULL);
 	if (err < 0)
 		return err;
 	image_each_map_of(text, call, user);

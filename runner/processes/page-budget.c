@@ -41,10 +41,9 @@ struct page_clock page_clock_read(pid_t pid)
 	struct page_clock clock = { 0 };
 	unsigned long long ran = 0, waited = 0;
 	char path[32];
-	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/%d/schedstat", (int)pid);
-	file = fopen(path, "re");
+	FILE *file = fopen(path, "re");
 	if (file && fscanf(file, "%llu %llu", &ran, &waited) == 2) {
 		clock.ran_ns = ran;
 		clock.waited_ns = waited;

@@ -161,7 +161,6 @@ static int write_run(struct look *look)
 static int add_pages(struct look *look, uint64_t first, uint64_t n, unsigned bits)
 {
 	uint64_t behind = look->n ? look->first + look->n : look->end;
-	int err;
 
 	if (first < behind) {
 		n = first + n > behind ? first + n - behind : 0;
@@ -173,7 +172,7 @@ static int add_pages(struct look *look, uint64_t first, uint64_t n, unsigned bit
 		look->n += n;
 		return 0;
 	}
-	err = write_run(look);
+	int err = write_run(look);
 	look->first = first;
 	look->n = n;
 	look->bits = bits;
@@ -408,9 +407,7 @@ static uint64_t status_bytes(const char *text, const char *key)
 /* One that ends has no memory any more, and says nothing of it. */
 static int read_status(pid_t pid, char **ret_text)
 {
-	int err;
-
-	err = io_read_proc(pid, "status", MAX_STATUS_BYTES, ret_text, NULL);
+	int err = io_read_proc(pid, "status", MAX_STATUS_BYTES, ret_text, NULL);
 	if (err < 0)
 		return err == -ENOENT ? -ESRCH : err;
 	return strstr(*ret_text, "\nVmRSS:") ? 0 : -ESRCH;
@@ -431,10 +428,9 @@ static int way_of(int fd)
 static int open_table(pid_t pid)
 {
 	char path[64];
-	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/pagemap", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
 }
 
@@ -447,9 +443,7 @@ int page_state_way(void)
 
 static int read_maps(pid_t pid, struct page_state *state)
 {
-	int err;
-
-	err = io_read_proc(pid, "maps", MAX_BYTES, &state->maps, &state->n_map_bytes);
+	int err = io_read_proc(pid, "maps", MAX_BYTES, &state->maps, &state->n_map_bytes);
 	return err == -EFBIG ? -E2BIG : err;
 }
 
@@ -536,7 +530,6 @@ int page_state_read(pid_t pid, unsigned asked, struct page_state *ret_state)
 	struct trace_pages *record = &ret_state->record;
 	/* What is forbidden of one that has ended is nothing to look at. */
 	int err = read_status(pid, &before);
-	bool is_small;
 
 	if (err < 0 || fd < 0)
 		return err < 0 ? err : fd;
@@ -544,7 +537,7 @@ int page_state_read(pid_t pid, unsigned asked, struct page_state *ret_state)
 		record->way = (uint8_t)way_of(fd);
 	record->page_bytes = (uint32_t)sysconf(_SC_PAGESIZE);
 	record->rss_bytes = status_bytes(before, "\nVmRSS:");
-	is_small = record->rss_bytes / record->page_bytes <= PAGE_STATE_MAX_SHARED;
+	bool is_small = record->rss_bytes / record->page_bytes <= PAGE_STATE_MAX_SHARED;
 	record->has_shared =
 		record->way == TRACE_PAGES_TABLE || (asked & PAGE_STATE_RELATED && is_small);
 	record->has_nodes = (asked & PAGE_STATE_NODES) != 0;

@@ -211,13 +211,12 @@ static void take_field(struct mapping *mapping, const char *line)
 static int take_line(struct reading *reading, char *line)
 {
 	struct mapping *mapping = &reading->mapping;
-	int err;
 
 	if (line[0] >= 'A' && line[0] <= 'Z') {
 		take_field(mapping, line);
 		return 0;
 	}
-	err = end_mapping(reading);
+	int err = end_mapping(reading);
 	*mapping = (struct mapping){ 0 };
 	mapping->is_there = image_parse_map(line, &mapping->map);
 	if (mapping->is_there)
@@ -258,13 +257,12 @@ int page_touches_read(pid_t pid, bool with_nodes, struct page_touches *ret_touch
 				   .with_nodes = with_nodes,
 				   .page_bytes = (uint64_t)sysconf(_SC_PAGESIZE) };
 	FILE *smaps = open_lines(pid, "smaps");
-	int err;
 
 	if (!smaps)
 		return -errno;
 	if (with_nodes)
 		reading.nodes.file = open_lines(pid, "numa_maps");
-	err = read_mappings(&reading, smaps);
+	int err = read_mappings(&reading, smaps);
 	fclose(smaps);
 	if (reading.nodes.file)
 		fclose(reading.nodes.file);

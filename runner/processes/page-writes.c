@@ -67,7 +67,6 @@ static int write_run(struct asking *asking)
 static int add_run(struct asking *asking, uint64_t start, uint64_t end, unsigned bits)
 {
 	struct page_span *run = &asking->run;
-	int err;
 
 	if (start >= end)
 		return 0;
@@ -79,7 +78,7 @@ static int add_run(struct asking *asking, uint64_t start, uint64_t end, unsigned
 		run->end = end;
 		return 0;
 	}
-	err = write_run(asking);
+	int err = write_run(asking);
 	*run = (struct page_span){ start, end };
 	asking->bits = bits;
 	return err;
@@ -161,10 +160,9 @@ static bool has_gone(int err)
 static int look_at_known(struct asking *asking, uint64_t start, uint64_t end)
 {
 	struct page_scan request = written_in(start, end);
-	int err;
 
 	asking->clean = start;
-	err = page_scan_range(asking->table, &request, take_written, asking);
+	int err = page_scan_range(asking->table, &request, take_written, asking);
 	if (err < 0 && !has_gone(err))
 		return err;
 	err = add_run(asking, asking->clean, request.walk_end, 0);
@@ -174,14 +172,13 @@ static int look_at_known(struct asking *asking, uint64_t start, uint64_t end)
 static int look_at_new(struct asking *asking, uint64_t start, uint64_t end)
 {
 	struct page_scan request = written_in(start, end);
-	int err;
 
 	if (asking->left == 0) {
 		asking->look->is_cut = true;
 		return 0;
 	}
 	request.max_pages = asking->left == UINT64_MAX ? 0 : asking->left;
-	err = page_scan_range(asking->table, &request, take_new, asking);
+	int err = page_scan_range(asking->table, &request, take_new, asking);
 	if (err < 0 && !has_gone(err))
 		return err;
 	asking->look->is_cut |= err >= 0 && request.walk_end < end;
@@ -260,11 +257,9 @@ static int clean(struct page_writes *writes, const struct page_area *area)
 /* 1: it is ours and was before; 0: it is ours from now on. */
 static int take_over(struct asking *asking, const struct page_area *area, bool was_ours)
 {
-	int err;
-
 	if (area->is_watched && was_ours)
 		return 1;
-	err = watch(asking->writes, area);
+	int err = watch(asking->writes, area);
 	return err < 0 ? err : clean(asking->writes, area);
 }
 
@@ -272,12 +267,11 @@ static int look_at_area(struct asking *asking, const struct page_area *area)
 {
 	const struct page_writes *writes = asking->writes;
 	uint64_t at = area->start;
-	size_t i;
 	int ours, err = 0;
 
 	while (asking->old < writes->n_spans && writes->spans[asking->old].end <= area->start)
 		asking->old++;
-	i = asking->old;
+	size_t i = asking->old;
 	ours = take_over(asking, area, i < writes->n_spans && writes->spans[i].start < area->end);
 	if (ours < 0) /* of this one nothing is known; it may have gone meanwhile */
 		return ours == -ESRCH ? ours : 0;
@@ -343,7 +337,6 @@ int page_writes_look(struct page_writes *writes, pid_t pid, const struct page_to
 		.left = most_new_pages,
 	};
 	auto_close int table = -1;
-	int err;
 
 	if (touches->n_areas > MAX_AREAS)
 		return -E2BIG;
@@ -353,7 +346,7 @@ int page_writes_look(struct page_writes *writes, pid_t pid, const struct page_to
 	asking.table = table;
 	if (has_userfaultfd(writes, pid))
 		return -EBUSY;
-	err = look_at_all(&asking, touches);
+	int err = look_at_all(&asking, touches);
 	if (err < 0) {
 		free(asking.spans);
 		return err;
@@ -385,10 +378,9 @@ static int begin_api(int fd)
 static bool is_userfaultfd(int fd)
 {
 	char path[64], target[sizeof(LINK_NAME)];
-	ssize_t n;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	n = readlink(path, target, sizeof(target));
+	ssize_t n = readlink(path, target, sizeof(target));
 	return n == sizeof(LINK_NAME) - 1 && memcmp(target, LINK_NAME, (size_t)n) == 0;
 }
 
@@ -445,11 +437,11 @@ int page_writes_probe(uint64_t *ret_write_ns)
 	bool is_confined = prctl(PR_GET_SECCOMP) != 0;
 	int fd = is_confined ? -1 : (int)syscall(SYS_userfaultfd, O_CLOEXEC | USER_MODE_ONLY);
 	int err = is_confined ? -EPERM : fd < 0 ? -errno : page_writes_begin(&writes, fd);
-	char *memory;
 
 	if (err < 0)
 		return err == -ENOSYS || err == -EINVAL ? -ENOTSUP : err;
-	memory = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *memory =
+		mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (memory == MAP_FAILED) {
 		page_writes_finish(&writes);
 		return -ENOMEM;

@@ -21,13 +21,12 @@ static int read_proc(pid_t pid, const char *name, char *ret_text)
 {
 	char path[64];
 	auto_close int fd = -1;
-	ssize_t n;
 
 	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENOENT ? -ESRCH : -errno;
-	n = io_read_full(fd, ret_text, STAT_BYTES - 1);
+	ssize_t n = io_read_full(fd, ret_text, STAT_BYTES - 1);
 	if (n < 0)
 		return (int)n;
 	ret_text[n] = '\0';
@@ -135,13 +134,12 @@ static size_t sample_nodes(struct run_process_sampler *sampler, struct run_node_
 	auto_free char *text = NULL;
 	uint64_t begin = clock_ns(CLOCK_MONOTONIC);
 	size_t n = 0;
-	int r;
 
 	if (sampler->n_nodes == 0)
 		sampler->n_nodes = run_count_nodes();
 	if (sampler->n_nodes < 2 || max_nodes == 0 || begin < sampler->nodes_not_before_ns)
 		return 0;
-	r = io_read_proc(sampler->pid, "numa_maps", NUMA_MAPS_BYTES, &text, NULL);
+	int r = io_read_proc(sampler->pid, "numa_maps", NUMA_MAPS_BYTES, &text, NULL);
 	if (r == 0)
 		n = run_parse_numa_maps(text, ret_nodes, max_nodes);
 	sampler->nodes_not_before_ns =

@@ -17,7 +17,6 @@ static struct image *image_of_hello(struct tracker *tracker, pid_t pid, pid_t ns
 				    uint64_t ticks)
 {
 	struct image *image = images_find(&tracker->images, pid);
-	struct image *parent;
 
 	if (!image)
 		image = tracker_adopt_forked(tracker, pid, ns_pid);
@@ -29,7 +28,7 @@ static struct image *image_of_hello(struct tracker *tracker, pid_t pid, pid_t ns
 	 */
 	if (image)
 		return tracker_replace_image(tracker, image, ticks);
-	parent = tracker_parent(tracker, pid);
+	struct image *parent = tracker_parent(tracker, pid);
 	image = tracker_open_image(tracker, pid, RING_BIRTH_EXEC, ticks);
 	if (image && parent)
 		image->parent_id = parent->id;
@@ -204,12 +203,12 @@ void tracker_hello(struct tracker *tracker, struct tracker_visit *visit)
 	const struct image_told told = { visit->exe_fd, visit->greeting.text,
 					 hello->command_bytes };
 	uint32_t slot = visit->welcome.slot;
-	struct image *image;
 
 	if (visit->welcome.verdict != RECORDING_ACCEPTED)
 		return;
 	tracker->last_untraced_id = 0;
-	image = image_of_hello(tracker, visit->peer.pid, (pid_t)hello->pid, visit->ticks);
+	struct image *image =
+		image_of_hello(tracker, visit->peer.pid, (pid_t)hello->pid, visit->ticks);
 	if (image && !tracker->has_task_records && !tracker->last_untraced_id)
 		know_spawned(tracker, image);
 	tracker->drain->slots[slot].is_awaited = false;

@@ -153,14 +153,11 @@ static void take_heap_range(void *user, void *image_pointer, const struct drain_
 /* A row of its own; nothing more will be heard of it, and its process has an image that lives. */
 static void add_untraced(struct tracker *tracker, struct image *parent, bool is_spawn)
 {
-	struct image *image;
-	uint32_t image_id;
-
 	if (parent->n_spawned_static) {
 		parent->n_spawned_static--;
 		return;
 	}
-	image = images_add(&tracker->images, is_spawn ? 0 : parent->pid);
+	struct image *image = images_add(&tracker->images, is_spawn ? 0 : parent->pid);
 	if (!image)
 		return;
 	image->birth = RING_BIRTH_EXEC;
@@ -170,7 +167,7 @@ static void add_untraced(struct tracker *tracker, struct image *parent, bool is_
 	snprintf(image->exe, sizeof(image->exe), "%s", parent->last_exec);
 	tracker_announce(tracker, image);
 	tracker_count(tracker, image);
-	image_id = image->id;
+	uint32_t image_id = image->id;
 	images_remove(&tracker->images, image);
 	parent->is_counted = !is_spawn;
 	parent->untraced_id = image_id;
@@ -228,12 +225,11 @@ void tracker_store_before(struct tracker *tracker, pid_t pid, const struct heap_
 						 .name = BEFORE_NAME };
 	const struct trace_node node = { .id = 1, .pc = TRACE_STOP_BEFORE };
 	uint64_t least = tracker->pool->control->min_bytes;
-	uint32_t thread_id;
 
 	if (!image)
 		return;
 	tracker_announce(tracker, image);
-	thread_id = ++tracker->next_thread_id;
+	uint32_t thread_id = ++tracker->next_thread_id;
 	if (store_thread(tracker->writer, thread_id, image, 0, &start) < 0 ||
 	    trace_writer_node(tracker->writer, thread_id, &node) < 0)
 		return;

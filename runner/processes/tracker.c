@@ -91,11 +91,10 @@ struct image *tracker_replace_image(struct tracker *tracker, struct image *old, 
 	 * number.
 	 */
 	auto_close int pidfd = is_dead(old) ? -1 : steal_fd(&old->pidfd);
-	struct image *image;
 
 	tracker->last_exec[0] = '\0';
 	tracker_end_image(tracker, old, STORE_STATUS_REPLACED, ticks);
-	image = add_image(tracker, pid, RING_BIRTH_EXEC, ticks);
+	struct image *image = add_image(tracker, pid, RING_BIRTH_EXEC, ticks);
 	if (!image)
 		return NULL;
 	image->pidfd = steal_fd(&pidfd);
@@ -113,8 +112,6 @@ struct image *tracker_replace_image(struct tracker *tracker, struct image *old, 
 
 void tracker_inspect_fork(struct image *image, const struct image *parent)
 {
-	char *command;
-
 	/* What its parent was asked for need not be asked again: this is done for each fork. */
 	if (image->is_traced && parent && parent->exe[0] && parent->command_bytes)
 		image_inspect_number(image);
@@ -124,7 +121,7 @@ void tracker_inspect_fork(struct image *image, const struct image *parent)
 		return;
 	image->rank = parent->rank;
 	memcpy(image->exe, parent->exe, sizeof(image->exe));
-	command = parent->command_bytes ? malloc(parent->command_bytes) : NULL;
+	char *command = parent->command_bytes ? malloc(parent->command_bytes) : NULL;
 	if (!command)
 		return;
 	memcpy(command, parent->command, parent->command_bytes);

@@ -63,7 +63,6 @@ static bool bind_chunk(struct drain *drain, uint32_t i)
 	const volatile struct ring_chunk *chunk = &drain->pool->chunks[i];
 	struct chunk_view *view = &drain->views[i];
 	uint32_t slot, generation, serial;
-	struct chain *chain;
 
 	if (pool_chunk_reserved(drain->pool, i) == 0)
 		return true; /* taken, header not filled: what it will hold is yet to be stamped */
@@ -73,7 +72,7 @@ static bool bind_chunk(struct drain *drain, uint32_t i)
 	if (slot >= drain->pool->n_processes || !drain->slots[slot].is_attached ||
 	    drain->slots[slot].generation != generation)
 		return ++view->strange_rounds > CHAIN_PATIENCE;
-	chain = chain_get(drain, slot, serial);
+	struct chain *chain = chain_get(drain, slot, serial);
 	if (!chain)
 		return ++view->strange_rounds > CHAIN_PATIENCE;
 	view->sequence = chunk->sequence;

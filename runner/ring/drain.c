@@ -72,11 +72,9 @@ static void tell_programs(struct drain *drain)
  */
 static bool has_next_chunk(struct drain *drain, struct chain *chain)
 {
-	struct chunk_view *view;
-
 	if (chain->first_chunk == CHAIN_NO_CHUNK)
 		return false;
-	view = &drain->views[chain->first_chunk];
+	struct chunk_view *view = &drain->views[chain->first_chunk];
 	if (view->sequence > chain->next_sequence && ++chain->missing_rounds <= CHAIN_PATIENCE)
 		return false;
 	chain->missing_rounds = 0;
@@ -196,13 +194,12 @@ int64_t drain_round(struct drain *drain, uint32_t max_chunks)
 	uint64_t now_ticks = drain->round_ticks;
 	uint32_t budget = max_chunks;
 	int64_t n_slots = 0;
-	bool all_known;
 
 	if (now_ticks - drain->settling_ticks > drain->settle_ticks) {
 		drain->candidate_ticks = drain->settling_ticks;
 		drain->settling_ticks = now_ticks;
 	}
-	all_known = chain_find_chunks(drain);
+	bool all_known = chain_find_chunks(drain);
 	for (uint32_t n = 0; n < drain->slots_end; n++) {
 		if (drain->next_slot >= drain->slots_end)
 			drain->next_slot = 0;

@@ -52,11 +52,10 @@ static int add_place(struct event_net *net, const struct net_event *event)
 static int take_block(struct event_net *net, const struct net_event *event)
 {
 	uint64_t number = key_map_get(&net->by_address, event->event.address, event->process);
-	struct net_place *place;
 
 	if (!number)
 		return add_place(net, event);
-	place = &net->places[number - 1];
+	struct net_place *place = &net->places[number - 1];
 	if (event->event.ticks < place->first.event.ticks)
 		place->first = *event;
 	if (event->event.ticks >= place->last.event.ticks)
@@ -177,12 +176,11 @@ int net_give(struct event_net *net, struct trace_writer *writer, uint64_t safe_t
 {
 	struct net_event *left;
 	size_t n, n_given = 0;
-	int r;
 
 	settle(net, safe_ticks);
 	left = calloc(net_size(net) + 1, sizeof(*left));
 	n = left ? collect(net, left) : 0;
-	r = left ? 0 : -ENOMEM;
+	int r = left ? 0 : -ENOMEM;
 
 	while (r == 0 && n_given < n) {
 		r = trace_writer_event(writer, left[n_given].thread_id, &left[n_given].event);

@@ -116,11 +116,9 @@ void watches_pause(struct watches *watches, struct watch_item *item)
 
 void watches_resume(struct watches *watches, struct watch_item *item)
 {
-	uint64_t ticks;
-
 	if (arm_registers(watches, item) < 0)
 		return; /* again in the next slice */
-	ticks = clock_ticks(watches->clock);
+	uint64_t ticks = clock_ticks(watches->clock);
 	end_pause(item, ticks);
 	store(watches, item, TRACE_WATCH_RESUMED, ticks, "");
 }
@@ -176,7 +174,6 @@ static bool choose_ranges(struct watches *watches, struct watch_item *item,
 void watches_arm(struct watches *watches, struct watch_item *item, const struct watch_found *found)
 {
 	char note[96] = "";
-	int err;
 
 	if (item->is_over || is_same(item, found))
 		return;
@@ -186,7 +183,7 @@ void watches_arm(struct watches *watches, struct watch_item *item, const struct 
 	}
 	if (!choose_ranges(watches, item, found))
 		return;
-	err = arm_registers(watches, item);
+	int err = arm_registers(watches, item);
 	if (err < 0) {
 		release(watches, item);
 		watches_refuse(watches, item, strerror(-err));

@@ -28,13 +28,12 @@ static bool take_number(const char *text, int base, uint64_t *ret_number)
 static bool take_suffixes(char *text, struct watch_target *target)
 {
 	size_t n = strlen(text);
-	char *comma;
 
 	if (n > 2 && strcmp(text + n - 2, ":w") == 0 && text[n - 3] != ':') {
 		target->is_write_only = true;
 		text[n - 2] = '\0';
 	}
-	comma = strrchr(text, ',');
+	char *comma = strrchr(text, ',');
 	if (!comma)
 		return true;
 	*comma = '\0';

@@ -19,15 +19,12 @@ static struct ta_call_fields fields_of(enum trace_call call, uintptr_t from, uin
 
 TA_EXPORT int brk(void *address)
 {
-	struct ta_call_fields fields;
 	struct ta_call call;
-	uintptr_t from;
-	int r;
 
 	ta_call_begin(&call, TA_FRAME(), RING_EVENTS_BRK);
-	from = call.record ? (uintptr_t)ta_syscall(SYS_brk, 0, 0, 0, 0, 0, 0) : 0;
-	r = ta_real.brk(address);
-	fields = fields_of(TRACE_CALL_BRK, from, (uintptr_t)address);
+	uintptr_t from = call.record ? (uintptr_t)ta_syscall(SYS_brk, 0, 0, 0, 0, 0, 0) : 0;
+	int r = ta_real.brk(address);
+	struct ta_call_fields fields = fields_of(TRACE_CALL_BRK, from, (uintptr_t)address);
 	ta_call_end(&call, r == 0 && from != (uintptr_t)address ? &fields : NULL);
 	return r;
 }
@@ -36,12 +33,11 @@ TA_EXPORT void *sbrk(intptr_t increment)
 {
 	struct ta_call_fields fields;
 	struct ta_call call;
-	void *from;
 
 	if (increment == 0) /* only asks */
 		return ta_real.sbrk(increment);
 	ta_call_begin(&call, TA_FRAME(), RING_EVENTS_BRK);
-	from = ta_real.sbrk(increment);
+	void *from = ta_real.sbrk(increment);
 	fields =
 		fields_of(TRACE_CALL_SBRK, (uintptr_t)from, (uintptr_t)from + (uintptr_t)increment);
 	ta_call_end(&call, from != (void *)-1 ? &fields : NULL);

@@ -107,7 +107,6 @@ static bool arm(uint64_t address)
 	const uint16_t far_jump = FAR_JUMP;
 	const uint32_t no_offset = 0;
 	uint8_t code[WORD_BYTES];
-	int32_t offset;
 	long page = map_near(address);
 
 	if (page < 0)
@@ -123,7 +122,7 @@ static bool arm(uint64_t address)
 	ta_entry_address = address;
 	word = (_Atomic uint64_t *)(address & ~(uint64_t)(WORD_BYTES - 1));
 	original = atomic_load(word);
-	offset = (int32_t)(page - (long)(address + JUMP_BYTES));
+	int32_t offset = (int32_t)(page - (long)(address + JUMP_BYTES));
 	memcpy(code, &original, sizeof(code));
 	code[address % WORD_BYTES] = JUMP;
 	memcpy(&code[address % WORD_BYTES + 1], &offset, sizeof(offset));

@@ -115,13 +115,12 @@ static int perform(struct exec_call *call)
 	int fd = call->is_static ? ta_static_begin(call->is_spawn) : -1;
 	struct ta_limits was;
 	pid_t pid = 0;
-	int r;
 
 	if (!call->is_spawn)
 		ta_limit_pass_on(call->is_traced, &was);
 	else if (!call->ret_pid)
 		call->ret_pid = &pid;
-	r = call->perform(call);
+	int r = call->perform(call);
 	if (fd >= 0)
 		ta_static_end(fd, r != 0);
 	if (!call->is_spawn)
@@ -151,11 +150,10 @@ static __attribute__((noinline)) int perform_on_stack(struct exec_call *call, en
 static int perform_in_map(struct exec_call *call, enum ta_follow follow, size_t n_bytes)
 {
 	long memory = ta_map_private(n_bytes);
-	int r;
 
 	if (memory < 0)
 		return perform(call);
-	r = perform_in(call, follow, (void *)memory);
+	int r = perform_in(call, follow, (void *)memory);
 	ta_syscall(SYS_munmap, memory, (long)n_bytes, 0, 0, 0, 0);
 	return r;
 }
@@ -196,9 +194,7 @@ static enum ta_follow can_follow(struct exec_call *call)
  */
 static int run_call(struct exec_call *call, const uintptr_t *frame)
 {
-	enum ta_follow follow;
 	struct ta_hook hook;
-	size_t n_bytes;
 
 	ta_real_resolve();
 	call->is_traced =
@@ -209,9 +205,9 @@ static int run_call(struct exec_call *call, const uintptr_t *frame)
 	if (!hook.bits)
 		record_exec(&hook, call);
 	ta_hook_leave(&hook);
-	follow = call->is_traced ? can_follow(call) : TA_FOLLOW_NOT;
+	enum ta_follow follow = call->is_traced ? can_follow(call) : TA_FOLLOW_NOT;
 	call->is_traced = call->is_traced && follow != TA_FOLLOW_NOT;
-	n_bytes = ta_environment_bytes(call->environment, follow);
+	size_t n_bytes = ta_environment_bytes(call->environment, follow);
 	if (n_bytes == 0)
 		return perform(call);
 	if (n_bytes <= STACK_BYTES)
@@ -291,10 +287,9 @@ static void take_list(const char *first, va_list *list, char **argv)
 TA_EXPORT int execl(const char *path, const char *arg, ...)
 {
 	va_list list;
-	size_t n;
 
 	va_start(list, arg);
-	n = count_list(arg, &list);
+	size_t n = count_list(arg, &list);
 	va_end(list);
 	char *argv[n];
 	va_start(list, arg);
@@ -306,10 +301,9 @@ TA_EXPORT int execl(const char *path, const char *arg, ...)
 TA_EXPORT int execlp(const char *file, const char *arg, ...)
 {
 	va_list list;
-	size_t n;
 
 	va_start(list, arg);
-	n = count_list(arg, &list);
+	size_t n = count_list(arg, &list);
 	va_end(list);
 	char *argv[n];
 	va_start(list, arg);
@@ -322,10 +316,9 @@ TA_EXPORT int execle(const char *path, const char *arg, ...)
 {
 	char *const *environment;
 	va_list list;
-	size_t n;
 
 	va_start(list, arg);
-	n = count_list(arg, &list);
+	size_t n = count_list(arg, &list);
 	va_end(list);
 	char *argv[n];
 	va_start(list, arg);

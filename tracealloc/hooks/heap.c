@@ -217,7 +217,6 @@ static __attribute__((noinline)) void *reallocate_picked(const uintptr_t *frame,
 	struct ring_record2 *record = NULL;
 	struct ta_hook hook = { .thread = NULL };
 	bool is_picked, was_picked;
-	void *result;
 
 	if (ta_pick_is_all() && ta_pause_is_on(RING_EVENTS_HEAP))
 		return reallocate_unseen(frame, call, block, size, real);
@@ -235,7 +234,7 @@ static __attribute__((noinline)) void *reallocate_picked(const uintptr_t *frame,
 		record->old_address = was_picked ? (uintptr_t)block : 0;
 		record->begin_ticks = ta_ticks_begin();
 	}
-	result = (*real)(block, size);
+	void *result = (*real)(block, size);
 	if (!result && size != 0 && was_picked) /* it is there as before */
 		ta_pick_insert(block);
 	if (record && !result && size != 0)

@@ -76,22 +76,18 @@ static bool settle_thread(uint32_t state)
 
 static struct ta_hook enter_outermost(const uintptr_t *frame, bool is_kept)
 {
-	bool is_paused;
-	uint32_t state;
-	bool ok;
-
 	if (ta_tls.guard && ta_tls.thread)
 		ta_record_repair(ta_tls.thread);
 	ta_hook_guard(frame);
-	state = settle_state(atomic_load(&ta_state.word));
+	uint32_t state = settle_state(atomic_load(&ta_state.word));
 	/* Others may be late with the order before. */
 	while (ta_pause_is_lifted(state)) {
 		ta_pause_obey();
 		state = settle_state(atomic_load(&ta_state.word));
 	}
-	is_paused = (state & TA_PAUSED) && !is_kept;
+	bool is_paused = (state & TA_PAUSED) && !is_kept;
 	state &= ~TA_PAUSES;
-	ok = state != TA_OFF && !is_paused && (state == ta_tls.known || settle_thread(state));
+	bool ok = state != TA_OFF && !is_paused && (state == ta_tls.known || settle_thread(state));
 	if (!ok && state != TA_OFF && !is_paused)
 		ta_image_count_late();
 	if (ok)
@@ -106,7 +102,6 @@ struct ta_hook ta_hook_enter_slow(const uintptr_t *frame, bool is_kept)
 {
 	uint32_t state = atomic_load_explicit(&ta_state.word, memory_order_relaxed);
 	struct ta_hook hook;
-	int saved;
 
 	if (!ta_seat_take())
 		return (struct ta_hook){ .thread = NULL };
@@ -118,7 +113,7 @@ struct ta_hook ta_hook_enter_slow(const uintptr_t *frame, bool is_kept)
 	}
 	if (ta_tls.pause_depth && !is_kept && (state & TA_ON))
 		return (struct ta_hook){ .thread = NULL };
-	saved = errno;
+	int saved = errno;
 	if (ta_tls.guard && !is_stale(ta_tls.thread, ta_tls.guard, ta_frame_place(frame)))
 		hook = enter_nested(state);
 	else
@@ -152,11 +147,9 @@ bool ta_hook_enter_kept(struct ta_hook *hook, const uintptr_t *frame, uint32_t e
  */
 static void count_cost(uint64_t begin)
 {
-	uint64_t ticks;
-
 	if (ta_pick_is_all())
 		return;
-	ticks = ta_ticks_end() - begin;
+	uint64_t ticks = ta_ticks_end() - begin;
 	if (ticks > ta_image.ticks_per_ms)
 		ticks = ta_image.ticks_per_ms;
 	atomic_fetch_add_explicit(&ta_image.process->pick_ticks, ticks, memory_order_relaxed);
@@ -164,11 +157,9 @@ static void count_cost(uint64_t begin)
 
 struct ta_hook ta_hook_pick(struct ta_hook hook, const uintptr_t *frame, size_t size)
 {
-	uint64_t begin;
-
 	if (!ta_image.picked)
 		return hook;
-	begin = ta_ticks_begin();
+	uint64_t begin = ta_ticks_begin();
 	hook.every = ta_pick_take(size);
 	if (!hook.every)
 		return hook;

@@ -134,11 +134,11 @@ static void publish(const struct space *space, bool is_hard, const struct raised
 {
 	struct ring_control *control = ta_image.control;
 	rlim_t value = atomic_load(&raised->value), ours = atomic_load(&raised->ours);
-	struct ring_limit *limit;
 
 	if (ours == 0 || look_up(control, space, is_hard, value) == ours)
 		return;
-	limit = &control->limits[atomic_fetch_add(&control->limits_used, 1) % RING_MAX_LIMITS];
+	struct ring_limit *limit =
+		&control->limits[atomic_fetch_add(&control->limits_used, 1) % RING_MAX_LIMITS];
 	atomic_store(&limit->value, 0);
 	limit->ours = ours;
 	limit->resource = (uint32_t)space->resource;
@@ -281,11 +281,10 @@ void ta_limit_take_off(pid_t pid)
 static bool make_room(struct space *space, rlim_t own)
 {
 	struct rlimit limit;
-	rlim_t ours;
 
 	if (ask(space, NULL, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
 		return false;
-	ours = ours_of(&space->soft, limit.rlim_cur);
+	rlim_t ours = ours_of(&space->soft, limit.rlim_cur);
 	if (ours >= own)
 		return true; /* from who has started us */
 	own -= ours;

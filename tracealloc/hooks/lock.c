@@ -179,10 +179,9 @@ TA_EXPORT int mlockall(int flags)
 					       .call = TRACE_CALL_MLOCKALL,
 					       .detail = (uint32_t)flags };
 	struct ta_call call;
-	int r;
 
 	ta_call_begin(&call, TA_FRAME(), RING_EVENTS_MMAP);
-	r = lock_all(flags);
+	int r = lock_all(flags);
 	ta_call_end(&call, r == 0 ? &fields : NULL);
 	return r;
 }

@@ -20,12 +20,11 @@
 TA_EXPORT int dlclose(void *handle)
 {
 	struct ta_hook hook;
-	int r;
 
 	/* Destructors of the module run in here: their own hooks must be outermost ones. */
 	ta_real_resolve();
 	ta_rebind_look(true); /* what goes now will not be seen any more */
-	r = ta_real.dlclose(handle);
+	int r = ta_real.dlclose(handle);
 	ta_late_look();
 	if (!ta_hook_enter_kept(&hook, TA_FRAME(), TA_EVENTS_ALWAYS))
 		return r;

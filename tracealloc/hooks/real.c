@@ -22,15 +22,12 @@ static _Atomic int resolve_state; /* 0 not yet, 1 looking up, 2 known */
 
 void *ta_arena_alloc(size_t alignment, size_t size)
 {
-	size_t start;
-	size_t bytes;
-
 	if (alignment < ARENA_ALIGNMENT)
 		alignment = ARENA_ALIGNMENT;
 	if (size > TA_ARENA_BYTES || alignment > TA_ARENA_BYTES)
 		return NULL;
-	bytes = ARENA_ALIGNMENT + alignment + (size + ARENA_ALIGNMENT - 1) / 16 * 16;
-	start = atomic_fetch_add(&arena_used, bytes);
+	size_t bytes = ARENA_ALIGNMENT + alignment + (size + ARENA_ALIGNMENT - 1) / 16 * 16;
+	size_t start = atomic_fetch_add(&arena_used, bytes);
 	if (bytes > TA_ARENA_BYTES || start > TA_ARENA_BYTES - bytes)
 		return NULL;
 	/* The size stands in the 8 bytes before the block. */
@@ -125,11 +122,9 @@ static void early_free(void *block)
 
 static int early_posix_memalign(void **ret_block, size_t alignment, size_t size)
 {
-	void *block;
-
 	if (resolved() && ta_real.posix_memalign != early_posix_memalign)
 		return ta_real.posix_memalign(ret_block, alignment, size);
-	block = ta_arena_alloc(alignment, size);
+	void *block = ta_arena_alloc(alignment, size);
 	if (!block)
 		return ENOMEM;
 	*ret_block = block;
@@ -163,10 +158,9 @@ static int early_munmap(void *address, size_t size)
 static void *early_mremap(void *address, size_t old_size, size_t size, int flags, ...)
 {
 	__builtin_va_list list;
-	void *target;
 
 	__builtin_va_start(list, flags);
-	target = flags & MREMAP_FIXED ? __builtin_va_arg(list, void *) : NULL;
+	void *target = flags & MREMAP_FIXED ? __builtin_va_arg(list, void *) : NULL;
 	__builtin_va_end(list);
 	if (resolved() && ta_real.mremap != early_mremap)
 		return ta_real.mremap(address, old_size, size, flags, target);
@@ -281,12 +275,11 @@ static void resolve_new(void)
 void ta_new_find(uintptr_t caller)
 {
 	Dl_info info = { 0 };
-	void *handle;
 
 	if (!dladdr((const void *)caller, &info) || !info.dli_fname)
 		return;
 	/* It stays open: what we point into must not go. */
-	handle = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+	void *handle = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
 	if (handle)
 		find_in(handle);
 }

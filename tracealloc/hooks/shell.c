@@ -25,7 +25,6 @@ struct shell {
 static void begin(struct shell *shell, const char *command)
 {
 	uint32_t state = atomic_load_explicit(&ta_state.word, memory_order_relaxed);
-	long memory;
 
 	*shell = (struct shell){ .command = command };
 	if (!(state & TA_ON) || !(ta_image.flags & RING_FLAG_FOLLOW) ||
@@ -38,7 +37,7 @@ static void begin(struct shell *shell, const char *command)
 	shell->n_bytes = ta_environment_command_bytes(command);
 	if (shell->n_bytes == 0)
 		return;
-	memory = ta_map_private(shell->n_bytes);
+	long memory = ta_map_private(shell->n_bytes);
 	if (memory < 0)
 		return;
 	shell->memory = (void *)memory;
@@ -54,11 +53,10 @@ static void end(const struct shell *shell)
 TA_EXPORT int system(const char *command)
 {
 	struct shell shell;
-	int r;
 
 	ta_real_resolve();
 	begin(&shell, command);
-	r = ta_real.system(shell.command);
+	int r = ta_real.system(shell.command);
 	end(&shell);
 	return r;
 }
@@ -66,11 +64,10 @@ TA_EXPORT int system(const char *command)
 TA_EXPORT FILE *popen(const char *command, const char *type)
 {
 	struct shell shell;
-	FILE *file;
 
 	ta_real_resolve();
 	begin(&shell, command);
-	file = ta_real.popen(shell.command, type);
+	FILE *file = ta_real.popen(shell.command, type);
 	end(&shell);
 	return file;
 }

@@ -30,10 +30,9 @@ TA_EXPORT void *shmat(int shmid, const void *address, int flags)
 		.detail = prot | (uint64_t)MAP_SHARED << 32,
 	};
 	struct ta_call call;
-	void *result;
 
 	ta_call_begin(&call, TA_FRAME(), RING_EVENTS_SHM);
-	result = ta_real.shmat(shmid, address, flags);
+	void *result = ta_real.shmat(shmid, address, flags);
 	if (result != (void *)-1 && call.record) {
 		fields.address = (uintptr_t)result;
 		fields.size = segment_bytes(shmid);
@@ -47,14 +46,12 @@ TA_EXPORT int shmdt(const void *address)
 {
 	struct ring_record *record;
 	struct ta_hook hook;
-	uint64_t ticks;
-	int r;
 
 	if (!ta_hook_enter_end(&hook, TA_FRAME(), RING_EVENTS_SHM))
 		return ta_real.shmdt(address);
 	record = ta_record_reserve(hook.thread, hook.bits, sizeof(*record));
-	ticks = ta_ticks_begin();
-	r = ta_real.shmdt(address);
+	uint64_t ticks = ta_ticks_begin();
+	int r = ta_real.shmdt(address);
 	if (record && r == 0)
 		ta_record_fill(record, ta_hook_head(&hook, TRACE_OP_MUNMAP, TRACE_CALL_SHMDT, 1),
 			       ticks, (uintptr_t)address, 0);

@@ -116,11 +116,10 @@ typedef int (*mask_fn)(int how, const sigset_t *set, sigset_t *old);
 static int set_mask(mask_fn real, int how, const sigset_t *set, sigset_t *old)
 {
 	bool opens = will_open(how, set);
-	int r;
 
 	if (will_block(how, set))
 		ta_sampler_hold();
-	r = real(how, set, old);
+	int r = real(how, set, old);
 	if (opens && r == 0)
 		ta_sampler_release();
 	return r;
@@ -152,8 +151,6 @@ TA_EXPORT int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 
 TA_EXPORT int sigaltstack(const stack_t *stack, stack_t *old)
 {
-	int r;
-
 	if (!ta_real.sigaltstack)
 		ta_real_resolve();
 	if (!ta_real.sigaltstack) {
@@ -163,7 +160,7 @@ TA_EXPORT int sigaltstack(const stack_t *stack, stack_t *old)
 	if (!ta_sampler_is_on() || !stack)
 		return ta_real.sigaltstack(stack, old);
 	ta_sampler_hold();
-	r = ta_real.sigaltstack(stack, old);
+	int r = ta_real.sigaltstack(stack, old);
 	ta_sampler_release();
 	return r;
 }
@@ -200,20 +197,17 @@ static void *run_thread(void *pointer)
 TA_EXPORT int pthread_create(pthread_t *ret_thread, const pthread_attr_t *attributes,
 			     void *(*run)(void *), void *argument)
 {
-	long memory;
-	int r;
-
 	if (!ta_real.pthread_create)
 		ta_real_resolve();
 	if (!ta_real.pthread_create)
 		return EAGAIN;
 	if (!ta_sampler_is_on())
 		return ta_real.pthread_create(ret_thread, attributes, run, argument);
-	memory = ta_map_private(TA_PAGE_BYTES);
+	long memory = ta_map_private(TA_PAGE_BYTES);
 	if (memory < 0)
 		return ta_real.pthread_create(ret_thread, attributes, run, argument);
 	*(struct birth *)memory = (struct birth){ run, argument };
-	r = ta_real.pthread_create(ret_thread, attributes, run_thread, (void *)memory);
+	int r = ta_real.pthread_create(ret_thread, attributes, run_thread, (void *)memory);
 	if (r != 0)
 		ta_syscall(SYS_munmap, memory, TA_PAGE_BYTES, 0, 0, 0, 0);
 	return r;

@@ -38,13 +38,11 @@ static void record_name(const uintptr_t *frame, uint32_t tid, const char *name)
 
 TA_EXPORT int pthread_setname_np(pthread_t thread, const char *name)
 {
-	int r;
-
 	if (!ta_real.pthread_setname_np)
 		ta_real_resolve();
 	if (!ta_real.pthread_setname_np)
 		return ENOSYS;
-	r = ta_real.pthread_setname_np(thread, name);
+	int r = ta_real.pthread_setname_np(thread, name);
 	if (r == 0)
 		record_name(TA_FRAME(), ta_thread_find((uintptr_t)thread), name);
 	return r;
@@ -64,7 +62,6 @@ TA_EXPORT int prctl(int option, ...)
 {
 	unsigned long arguments[4];
 	va_list list;
-	int r;
 
 	/*
 	 * As libc does: what the caller did not give is whatever stands there, and not looked at.
@@ -75,7 +72,7 @@ TA_EXPORT int prctl(int option, ...)
 	va_end(list);
 	if (option == PR_SET_SECCOMP || option == PR_SET_TSC)
 		return confine(option, arguments);
-	r = ta_real.prctl(option, arguments[0], arguments[1], arguments[2], arguments[3]);
+	int r = ta_real.prctl(option, arguments[0], arguments[1], arguments[2], arguments[3]);
 	if (option == PR_SET_NAME && r == 0)
 		record_name(TA_FRAME(), (uint32_t)ta_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0),
 			    (const char *)arguments[0]);
@@ -86,13 +83,11 @@ TA_EXPORT int prctl(int option, ...)
 
 TA_EXPORT int pthread_key_create(pthread_key_t *ret_key, void (*destructor)(void *))
 {
-	int r;
-
 	if (!ta_real.pthread_key_create)
 		ta_real_resolve();
 	if (!ta_real.pthread_key_create)
 		return EAGAIN;
-	r = ta_real.pthread_key_create(ret_key, destructor);
+	int r = ta_real.pthread_key_create(ret_key, destructor);
 	if (r == EAGAIN && ta_thread_give_key())
 		r = ta_real.pthread_key_create(ret_key, destructor);
 	return r;
@@ -106,13 +101,11 @@ TA_EXPORT int __pthread_key_create(pthread_key_t *ret_key, void (*destructor)(vo
 
 TA_EXPORT int tss_create(tss_t *ret_key, tss_dtor_t destructor)
 {
-	int r;
-
 	if (!ta_real.tss_create)
 		ta_real_resolve();
 	if (!ta_real.tss_create)
 		return thrd_error;
-	r = ta_real.tss_create(ret_key, destructor);
+	int r = ta_real.tss_create(ret_key, destructor);
 	if (r == thrd_error && ta_thread_give_key())
 		r = ta_real.tss_create(ret_key, destructor);
 	return r;

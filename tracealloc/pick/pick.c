@@ -29,13 +29,11 @@ static _Atomic uint32_t n_used; /* levels that ever took a block; others have no
 
 bool ta_pick_begin(void)
 {
-	long memory;
-
 	ta_image.picked = NULL;
 	ta_image.sample_bytes = ta_image.control->sample_bytes;
 	if (ta_image.sample_bytes == 0 && !(ta_image.flags & RING_FLAG_USDT))
 		return true;
-	memory = filter ? (long)filter : ta_map_private(PICK_BYTES);
+	long memory = filter ? (long)filter : ta_map_private(PICK_BYTES);
 	if (memory < 0)
 		return false;
 	if (filter) /* of a recording before: what was freed since nobody has seen */
@@ -112,21 +110,17 @@ static void draw(void)
 	uint32_t shift =
 		atomic_load_explicit(&ta_image.control->sample_shift, memory_order_relaxed) +
 		pressure();
-	uint64_t nats;
 
 	if (!ta_tls.thread->pick_random)
 		seed();
 	shift = shift < MAX_SHIFT ? shift : MAX_SHIFT;
 	ta_tls.pick_shift = (uint8_t)(shift + 1);
-	nats = (uint64_t)((unsigned __int128)minus_log2(next_random()) * LN2_Q32 >> 32);
+	uint64_t nats = (uint64_t)((unsigned __int128)minus_log2(next_random()) * LN2_Q32 >> 32);
 	ta_tls.left = (uint64_t)((unsigned __int128)nats * interval_of(shift) >> 32);
 }
 
 uint64_t ta_pick_take(size_t size)
 {
-	uint64_t every;
-	bool is_first;
-
 	if (!ta_image.picked)
 		return 0;
 	if (ta_pick_is_all()) {
@@ -134,12 +128,12 @@ uint64_t ta_pick_take(size_t size)
 		ta_tls.thread->pick_random++;
 		return TA_PICK_ALL;
 	}
-	is_first = !ta_tls.pick_shift;
+	bool is_first = !ta_tls.pick_shift;
 	if (is_first)
 		draw();
 	if ((is_first || TA_IS_AGENT) && ta_pick_passes(size))
 		return 0;
-	every = interval_of(ta_tls.pick_shift - 1u);
+	uint64_t every = interval_of(ta_tls.pick_shift - 1u);
 	draw();
 	return every;
 }

@@ -56,11 +56,9 @@ SEMAPHORE(memsight_free)
 
 void ta_usdt_alloc(const void *block, size_t size, uintptr_t site, uint64_t interval)
 {
-	uint64_t weighted;
-
 	if (!IS_HEARD(otel_memory_alloc) && !IS_HEARD(memsight_alloc))
 		return;
-	weighted = ta_usdt_weigh(size, interval);
+	uint64_t weighted = ta_usdt_weigh(size, interval);
 	if (IS_HEARD(otel_memory_alloc))
 		PROBE(otel_memory, alloc, "8@%0 8@%1 8@%2", "r"(block), "r"(size), "r"(weighted));
 	if (IS_HEARD(memsight_alloc))

@@ -77,7 +77,6 @@ static bool map_extra(void)
 	uint64_t n_bytes =
 		ta_image.control->control_bytes + (uint64_t)ta_image.n_chunks * RING_CHUNK_BYTES;
 	uint8_t *none = NULL;
-	long memory;
 
 	if (ta_image.n_chunks == ta_image.n_shared)
 		return false;
@@ -86,8 +85,8 @@ static bool map_extra(void)
 	if (!ta_attach_fits_limit(n_bytes))
 		return false;
 	/* An old size of 0 makes a second mapping of what is shared, mremap(2). */
-	memory = ta_syscall(SYS_mremap, (long)ta_image.control, 0, (long)n_bytes, MREMAP_MAYMOVE, 0,
-			    0);
+	long memory = ta_syscall(SYS_mremap, (long)ta_image.control, 0, (long)n_bytes,
+				 MREMAP_MAYMOVE, 0, 0);
 	if (memory < 0)
 		return false;
 	ta_syscall(SYS_madvise, memory, (long)n_bytes, MADV_DONTDUMP, 0, 0, 0);
@@ -104,10 +103,9 @@ static bool map_extra(void)
 static struct ring_chunk *take_free(bool is_first, bool *is_behind)
 {
 	uint32_t half = is_first ? ta_image.n_shared / 2 : ta_image.n_shared;
-	uint32_t i;
 
 	*is_behind = false;
-	i = take_between(0, half, is_behind);
+	uint32_t i = take_between(0, half, is_behind);
 	if (i < half)
 		return (struct ring_chunk *)(ta_image.chunks + (size_t)i * RING_CHUNK_BYTES);
 	if (is_first && map_extra()) {
@@ -227,14 +225,13 @@ static struct ring_chunk *take_or_wait(bool is_first)
 	uint64_t heartbeat = atomic_load_explicit(&control->heartbeat, memory_order_relaxed);
 	uint32_t freed = atomic_load_explicit(&control->chunks_freed, memory_order_relaxed);
 	bool exhausted = atomic_load_explicit(&waited_ticks, memory_order_relaxed) >= limit;
-	struct ring_chunk *chunk;
 	bool is_behind;
 
 	if (exhausted && (heartbeat == seen_heartbeat || freed == seen_freed))
 		return NULL;
 	if (exhausted)
 		atomic_store(&waited_ticks, 0);
-	chunk = take_free(is_first, &is_behind);
+	struct ring_chunk *chunk = take_free(is_first, &is_behind);
 	if (!chunk && ta_sandbox_may_wait())
 		chunk = wait_free(is_first, limit);
 	else if (!chunk)
@@ -385,7 +382,6 @@ void ta_chunk_announce(struct ta_thread *thread)
 
 static bool next_chunk(struct ta_thread *thread)
 {
-	struct ring_chunk *chunk;
 	uint32_t ended;
 
 	if (ta_image.flags & RING_FLAG_NULL_SINK)
@@ -397,7 +393,7 @@ static bool next_chunk(struct ta_thread *thread)
 		ta_image_stop();
 	if (ended != RING_RECORDING)
 		return false;
-	chunk = take_or_wait(thread->sequence == 0);
+	struct ring_chunk *chunk = take_or_wait(thread->sequence == 0);
 	if (!chunk)
 		return false;
 	begin_chunk(thread, chunk);
@@ -412,13 +408,10 @@ static bool next_chunk(struct ta_thread *thread)
 
 bool ta_chunk_next(struct ta_thread *thread)
 {
-	uint64_t since;
-	bool is_there;
-
 	if (ta_likely(!ta_image.is_measured))
 		return next_chunk(thread);
-	since = ta_own_now(thread);
-	is_there = next_chunk(thread);
+	uint64_t since = ta_own_now(thread);
+	bool is_there = next_chunk(thread);
 	if (is_there)
 		ta_own_tell(thread, 0, TRACE_OWN_ROOM, ta_own_now(thread) - since);
 	else

@@ -53,11 +53,10 @@ static bool open_entry(const struct ta_module *module, uintptr_t address,
 {
 	struct ta_cfi_cursor cursor = { (const uint8_t *)address, (const uint8_t *)module->end,
 					false };
-	uint64_t length;
 
 	if (address < module->start || address >= module->end)
 		return false;
-	length = ta_cfi_bytes(&cursor, 4);
+	uint64_t length = ta_cfi_bytes(&cursor, 4);
 	if (length < 4 || length > (size_t)(cursor.end - cursor.at))
 		return false;
 	cursor.end = cursor.at + length;
@@ -96,13 +95,11 @@ static bool read_cie(const struct ta_module *module, uintptr_t address, struct t
 {
 	struct ta_cfi_cie cie = { .encoding = ENCODING_ABSOLUTE };
 	struct ta_cfi_cursor body;
-	const char *letters;
-	uint64_t version;
 
 	if (!open_entry(module, address, &body) || ta_cfi_bytes(&body, 4) != 0)
 		return false;
-	version = ta_cfi_bytes(&body, 1);
-	letters = (const char *)body.at;
+	uint64_t version = ta_cfi_bytes(&body, 1);
+	const char *letters = (const char *)body.at;
 	while (ta_cfi_bytes(&body, 1))
 		;
 	cie.code_factor = ta_cfi_uleb(&body);
@@ -130,19 +127,17 @@ static uintptr_t search(const struct ta_module *module, uintptr_t pc)
 	uintptr_t base = module->eh_frame_hdr;
 	struct ta_cfi_cursor cursor = { (const uint8_t *)base,
 					(const uint8_t *)module->eh_frame_hdr_end, false };
-	uint64_t head;
-	uint64_t n;
 	uint64_t low = 0;
 
 	if (base == 0 || base >= module->eh_frame_hdr_end)
 		return 0;
-	head = ta_cfi_bytes(&cursor, 4);
+	uint64_t head = ta_cfi_bytes(&cursor, 4);
 	/* Version 1; .eh_frame's address (not needed), udata4 count, the usual table. */
 	if ((head & 0xff) != 1 || (head >> 16 & 0xff) != ENCODING_UDATA4 ||
 	    head >> 24 != ENCODING_TABLE)
 		return 0;
 	read_format(&cursor, (uint8_t)(head >> 8));
-	n = ta_cfi_bytes(&cursor, 4);
+	uint64_t n = ta_cfi_bytes(&cursor, 4);
 	if (cursor.failed || n > (size_t)(cursor.end - cursor.at) / 8)
 		return 0;
 	for (uint64_t high = n; low < high;) {
@@ -166,19 +161,17 @@ int ta_cfi_entry_find(const struct ta_module *module, uintptr_t pc, struct ta_cf
 	uintptr_t fde = search(module, pc);
 	struct ta_cfi_cursor body;
 	struct ta_cfi_entry entry;
-	uintptr_t cie_address;
-	uint64_t range;
 
 	if (!fde)
 		return -ENOENT;
 	if (!open_entry(module, fde, &body))
 		return -EBADMSG;
-	cie_address = (uintptr_t)body.at;
+	uintptr_t cie_address = (uintptr_t)body.at;
 	cie_address -= ta_cfi_bytes(&body, 4);
 	if (!read_cie(module, cie_address, &entry.cie))
 		return -EBADMSG;
 	entry.start = ta_cfi_pointer(&body, entry.cie.encoding);
-	range = read_format(&body, entry.cie.encoding & 0x0f);
+	uint64_t range = read_format(&body, entry.cie.encoding & 0x0f);
 	if (pc < entry.start || pc - entry.start >= range)
 		return -ENOENT;
 	if (entry.cie.has_augmentation)

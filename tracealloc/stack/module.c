@@ -55,8 +55,6 @@ static void unlock_list(void)
 /* Memory that is never given back; NULL when there is none. The list is locked. */
 static void *keep(size_t n_bytes)
 {
-	void *memory;
-
 	n_bytes = (n_bytes + 15) & ~(size_t)15;
 	if (n_bytes > block_left) {
 		long fresh = ta_map_private(BLOCK_BYTES);
@@ -66,7 +64,7 @@ static void *keep(size_t n_bytes)
 		block = (uint8_t *)fresh;
 		block_left = BLOCK_BYTES;
 	}
-	memory = block;
+	void *memory = block;
 	block += n_bytes;
 	block_left -= n_bytes;
 	return memory;
@@ -134,11 +132,10 @@ static void take_headers(struct ta_module *module, const ElfW(Phdr) * headers, u
 static void take_path(struct ta_module *module, const char *path)
 {
 	size_t length = strlen(path);
-	char *copy;
 
 	if (length >= TA_PATH_BYTES)
 		length = TA_PATH_BYTES - 1;
-	copy = keep(length + 1);
+	char *copy = keep(length + 1);
 	if (!copy)
 		return;
 	memcpy(copy, path, length);
@@ -186,10 +183,9 @@ static struct ta_module *add_module(uintptr_t bias, const ElfW(Phdr) * headers, 
 {
 	uint32_t i = atomic_load_explicit(&n_modules, memory_order_relaxed);
 	struct ta_module fresh = { .bias = bias };
-	struct ta_module *module;
 
 	take_headers(&fresh, headers, n_headers);
-	module = find_entry(&fresh, path);
+	struct ta_module *module = find_entry(&fresh, path);
 	if (module) {
 		module->gone_told = false;
 		atomic_store(&module->announced, false);
@@ -286,14 +282,13 @@ static struct ta_module *add_found(const struct found_object *object)
 {
 	const ElfW(Ehdr) *ehdr = object->map_start;
 	const ElfW(Phdr) * headers;
-	struct ta_module *module;
 
 	if (memcmp(ehdr->e_ident, ELFMAG, SELFMAG) != 0 || ehdr->e_phentsize != sizeof(*headers) ||
 	    !lock_list())
 		return NULL;
 	headers = (const void *)((uintptr_t)ehdr + ehdr->e_phoff);
-	module = add_module(object->link_map->l_addr, headers, ehdr->e_phnum,
-			    object->link_map->l_name);
+	struct ta_module *module = add_module(object->link_map->l_addr, headers, ehdr->e_phnum,
+					      object->link_map->l_name);
 	if (module)
 		module->link_map = object->link_map;
 	unlock_list();
@@ -314,14 +309,13 @@ static void mark_gone(struct ta_module *module)
 /* The loader is asked first: it says in logarithmic time of most words that they are no code. */
 const struct ta_module *ta_module_find(uintptr_t pc)
 {
-	struct ta_module *module;
 	struct found_object object;
 
 	if (!find_object)
 		return find_known(pc);
 	if (find_object((void *)pc, &object) != 0)
 		return kernel_module && in_code(kernel_module, pc) ? kernel_module : NULL;
-	module = find_known(pc);
+	struct ta_module *module = find_known(pc);
 	if (module && is_same(module, &object))
 		return module;
 	/* Unloaded behind our back (libc's own dlclose), and another one is there now. */

@@ -73,11 +73,10 @@ static bool line_holds(const char *line, uintptr_t address, uintptr_t *ret_start
 		       uintptr_t *ret_end)
 {
 	uintptr_t start = parse_hex(&line);
-	uintptr_t end;
 
 	if (*line++ != '-')
 		return false;
-	end = parse_hex(&line);
+	uintptr_t end = parse_hex(&line);
 	if (address < start || address >= end)
 		return false;
 	*ret_start = start;

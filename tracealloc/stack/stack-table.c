@@ -111,11 +111,10 @@ static bool grow(struct ta_thread *thread)
 {
 	uint32_t size = thread->table_size * 2;
 	struct ta_node *table;
-	long memory;
 
 	if (size > TA_TABLE_MAX)
 		return false;
-	memory = ta_map_private(size * sizeof(*table));
+	long memory = ta_map_private(size * sizeof(*table));
 	if (memory < 0)
 		return false;
 	table = (struct ta_node *)memory;
@@ -155,11 +154,10 @@ static struct ta_node *make_room(struct ta_thread *thread, uint64_t hash)
 static uint32_t write_node(struct ta_thread *thread, uint32_t parent, uintptr_t pc)
 {
 	struct ring_node *record = ta_record_reserve_big(thread, sizeof(*record));
-	uint32_t id;
 
 	if (!record)
 		return 0;
-	id = thread->next_id++;
+	uint32_t id = thread->next_id++;
 	record->pc = ta_thunk_return(pc);
 	record->parent_id = parent;
 	ta_record_commit(&record->head, RING_HEAD(TRACE_OP_NODE, 0, 1, id));
@@ -169,11 +167,10 @@ static uint32_t write_node(struct ta_thread *thread, uint32_t parent, uintptr_t 
 uint32_t ta_stack_write(struct ta_thread *thread, uint32_t parent, uintptr_t pc, uint64_t hash)
 {
 	uint32_t id = write_node(thread, parent, pc);
-	struct ta_node *node;
 
 	if (!id)
 		return 0;
-	node = make_room(thread, hash);
+	struct ta_node *node = make_room(thread, hash);
 	/* A signal handler may jump out between any two of these. */
 	node->id = 0;
 	ta_compiler_barrier();

@@ -142,11 +142,10 @@ static enum pc_class classify(const struct ta_thread *thread, const struct ta_fr
 	uint64_t key = frame->pc | epoch << 60;
 	uint64_t hash = frame->pc * UINT64_C(0x9e3779b97f4a7c15) >> (64 - TA_CLASSES_LOG2);
 	uint64_t entry = atomic_load_explicit(&ta_stack_classes[hash], memory_order_relaxed);
-	enum pc_class found;
 
 	if (ta_likely((entry & ~(UINT64_C(0xf) << PC_BITS)) == key))
 		return (enum pc_class)(entry >> PC_BITS & 0xf);
-	found = frame->pc >> PC_BITS ? CLASS_NOT_A_CALL : work_out(thread, frame);
+	enum pc_class found = frame->pc >> PC_BITS ? CLASS_NOT_A_CALL : work_out(thread, frame);
 	atomic_store_explicit(&ta_stack_classes[hash], key | (uint64_t)found << PC_BITS,
 			      memory_order_relaxed);
 	return found;

@@ -314,24 +314,21 @@ bool ta_symbol_is_jump(const void *address)
 static void *find_behind(const char *name)
 {
 	struct search search = { .name = name, .is_behind = true };
-	void *handle;
 
 	dl_iterate_phdr(look_at, &search);
 	if (search.is_plain)
 		return (void *)(search.bias + search.found->st_value);
 	/* It stays open: what we point into must not go. */
-	handle = search.found ? dlopen(search.file, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+	void *handle = search.found ? dlopen(search.file, RTLD_LAZY | RTLD_NOLOAD) : NULL;
 	return handle ? dlsym(handle, name) : NULL;
 }
 
 void *ta_symbol_next(const char *name)
 {
-	void *found;
-
 	if (n_files && !are_more)
 		return find_listed(name);
 	if (!ta_symbol_is_next(name))
 		return NULL;
-	found = dlsym(is_late ? RTLD_DEFAULT : RTLD_NEXT, name);
+	void *found = dlsym(is_late ? RTLD_DEFAULT : RTLD_NEXT, name);
 	return is_late && ta_symbol_is_jump(found) ? find_behind(name) : found;
 }

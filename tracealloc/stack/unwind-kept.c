@@ -29,13 +29,12 @@ static uint32_t make_checks(struct ta_unwind *unwind, const struct ta_unwind_fre
 {
 	uint32_t c = outer ? outer->end_check : 0;
 	enum ta_rule_kind kind = ta_rule_kind(fresh->rule);
-	const uintptr_t *saved;
 
 	unwind->checks[c++] = (struct ta_unwind_check){ (const uintptr_t *)fresh->slot, fresh->pc };
 	frame->needs_rbp = false;
 	if (!outer)
 		return c;
-	saved = saved_rbp(fresh, outer->slot);
+	const uintptr_t *saved = saved_rbp(fresh, outer->slot);
 	if (kind == TA_RULE_DEREF)
 		unwind->checks[c++] = (struct ta_unwind_check){
 			(const uintptr_t *)fresh->rbp + ta_rule_offset(fresh->rule),
@@ -52,11 +51,10 @@ static bool keep_frame(struct ta_unwind *unwind, const struct ta_unwind_fresh *f
 {
 	struct ta_unwind_frame *frame = &unwind->frames[unwind->n];
 	const struct ta_unwind_frame *outer = unwind->n ? &frame[-1] : NULL;
-	uint32_t end;
 
 	if (*(const uintptr_t *)fresh->slot != fresh->pc)
 		return false;
-	end = make_checks(unwind, fresh, frame, outer);
+	uint32_t end = make_checks(unwind, fresh, frame, outer);
 	for (uint32_t i = outer ? outer->end_check : 0; i < end; i++)
 		if (*unwind->checks[i].word != unwind->checks[i].value)
 			return false;
@@ -74,12 +72,11 @@ static bool keep_frame(struct ta_unwind *unwind, const struct ta_unwind_fresh *f
 static uint32_t count_kept(const struct ta_unwind *unwind, uintptr_t slot)
 {
 	uint32_t n = unwind->n;
-	uint32_t end;
 	uint32_t i = 0;
 
 	while (n > 0 && unwind->frames[n - 1].slot < slot)
 		n--;
-	end = n ? unwind->frames[n - 1].end_check : 0;
+	uint32_t end = n ? unwind->frames[n - 1].end_check : 0;
 	while (i < end && *unwind->checks[i].word == unwind->checks[i].value)
 		i++;
 	if (ta_likely(i == end))
@@ -93,14 +90,13 @@ uint32_t ta_unwind_keep(struct ta_unwind *unwind, uintptr_t slot)
 {
 	uint32_t i = unwind->n_fresh;
 	uint32_t most = unwind->n + unwind->n_ahead;
-	uint32_t n;
 
 	unwind->n_fresh = 0; /* should a signal handler jump out */
 	ta_compiler_barrier();
 	/* Which frames a cut-off stack has depends on where it begins. */
 	if (unwind->stop == TRACE_STOP_DEPTH)
 		return 0;
-	n = count_kept(unwind, slot);
+	uint32_t n = count_kept(unwind, slot);
 	if (n < unwind->n)
 		return n;
 	while (i-- > unwind->first_fresh && unwind->n < most)

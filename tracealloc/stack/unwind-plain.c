@@ -292,8 +292,6 @@ static uint32_t capture_new(struct ta_thread *thread, const uintptr_t *frame)
 {
 	struct ta_unwind *unwind = &thread->unwind;
 	struct ta_walk walk = { .thread = thread, .has_rbp = true };
-	uint64_t hash;
-	uint32_t id;
 
 	unwind->top_slot = 0;
 	unwind->n_top_checks = 0;
@@ -303,8 +301,8 @@ static uint32_t capture_new(struct ta_thread *thread, const uintptr_t *frame)
 	if (walk.stop != TRACE_STOP_NONE)
 		atomic_fetch_add_explicit(&ta_image.process->n_truncated_stacks, 1,
 					  memory_order_relaxed);
-	hash = ta_hash_join(walk.hash_sum, ta_hash_of_stop(walk.stop), walk.n_fresh);
-	id = ta_stack_find(thread, hash, frame[1]);
+	uint64_t hash = ta_hash_join(walk.hash_sum, ta_hash_of_stop(walk.stop), walk.n_fresh);
+	uint32_t id = ta_stack_find(thread, hash, frame[1]);
 	if (!id)
 		id = name_walk(thread, &walk);
 	unwind->top_rbp = frame[0];

@@ -89,9 +89,7 @@ bool ta_rule_is_context_end(const struct ta_module *module, uintptr_t pc)
 
 bool ta_rule_is_return(uintptr_t pc)
 {
-	const struct ta_module *module;
-
 	pc = ta_thunk_return(pc);
-	module = ta_module_find(pc - 1);
+	const struct ta_module *module = ta_module_find(pc - 1);
 	return module && ta_rule_follows_call(module, pc);
 }

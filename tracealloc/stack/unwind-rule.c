@@ -41,11 +41,10 @@ static unsigned read_number(const uint8_t *at, const uint8_t *end, bool is_signe
 			    int64_t *ret_number)
 {
 	unsigned n_bytes = at < end && (at[0] & 0x80) ? 2 : 1;
-	int64_t number;
 
 	if (end - at < (ptrdiff_t)n_bytes || (at[n_bytes - 1] & 0x80))
 		return 0;
-	number = n_bytes == 2 ? (at[0] & 0x7f) | (int64_t)at[1] << 7 : at[0];
+	int64_t number = n_bytes == 2 ? (at[0] & 0x7f) | (int64_t)at[1] << 7 : at[0];
 	if (is_signed && (at[n_bytes - 1] & 0x40))
 		number -= INT64_C(1) << (7 * n_bytes);
 	*ret_number = number;
@@ -66,12 +65,11 @@ static bool read_saved(const struct ta_cfi_rule *cfi, struct ta_rule *rule)
 	const uint8_t *at = cfi->cfa_expression;
 	const uint8_t *end = at + cfi->cfa_expression_bytes;
 	struct ta_rule saved = { .kind = TA_RULE_SAVED };
-	unsigned n;
 
 	if (at == end || (*at != OP_BREG_RSP && *at != OP_BREG_RBP))
 		return false;
 	saved.base = *at++ - OP_BREG_RBP + TA_CFI_RBP;
-	n = read_number(at, end, true, &saved.offset);
+	unsigned n = read_number(at, end, true, &saved.offset);
 	at += n;
 	if (n == 0 || at == end || *at++ != OP_DEREF)
 		return false;
@@ -176,17 +174,15 @@ static bool is_trampoline(const struct ta_module *module, uintptr_t pc)
 
 struct ta_rule ta_rule_work_out(uintptr_t pc, bool is_exact)
 {
-	const struct ta_module *module;
-	bool is_call;
 	struct ta_cfi_rule cfi;
 
 	pc = ta_thunk_return(pc);
-	module = ta_module_find(pc - 1);
+	const struct ta_module *module = ta_module_find(pc - 1);
 	if (!module)
 		return (struct ta_rule){ .kind = TA_RULE_NONE };
 	if (!is_exact && is_trampoline(module, pc))
 		return (struct ta_rule){ .kind = TA_RULE_SIGNAL };
-	is_call = is_exact || ta_rule_follows_call(module, pc);
+	bool is_call = is_exact || ta_rule_follows_call(module, pc);
 	if (!is_call && ta_rule_is_context_end(module, pc))
 		return (struct ta_rule){ .kind = TA_RULE_OUTERMOST };
 	/* The loader's one piece of code without rules is where the program starts. */

@@ -84,11 +84,10 @@ static bool step_signal(struct ta_walk *walk, struct ta_registers *registers)
 {
 	const ucontext_t *context = (const ucontext_t *)registers->rsp;
 	const greg_t *saved = context->uc_mcontext.gregs;
-	uintptr_t rsp;
 
 	if (!ta_walk_reach(walk, (uintptr_t)&saved[REG_RIP + 1]))
 		return end_for_now(walk, TRACE_STOP_BAD_STACK);
-	rsp = (uintptr_t)saved[REG_RSP];
+	uintptr_t rsp = (uintptr_t)saved[REG_RSP];
 	if (rsp % sizeof(rsp) != 0 || walk->n_switches++ == MAX_SWITCHES)
 		return end_for_now(walk, TRACE_STOP_BAD_STACK);
 	walk->n_odd =
@@ -133,7 +132,6 @@ static bool step_rule(struct ta_walk *walk, const struct ta_rule *rule,
 	uintptr_t rsp = registers->rsp;
 	uintptr_t rbp = registers->rbp;
 	uintptr_t cfa;
-	uintptr_t saved;
 
 	if (!read_base(walk, rule, registers, &cfa))
 		return end_for_now(walk, TRACE_STOP_NO_RULE);
@@ -145,7 +143,7 @@ static bool step_rule(struct ta_walk *walk, const struct ta_rule *rule,
 	}
 	if (cfa <= rsp || cfa % sizeof(cfa) != 0 || !ta_walk_reach(walk, cfa))
 		return end_for_now(walk, TRACE_STOP_BAD_STACK);
-	saved = rule->rbp == TA_RULE_RBP_AT_RBP ? rbp : cfa - rule->rbp * sizeof(cfa);
+	uintptr_t saved = rule->rbp == TA_RULE_RBP_AT_RBP ? rbp : cfa - rule->rbp * sizeof(cfa);
 	if (rule->rbp == TA_RULE_RBP_LOST) {
 		walk->has_rbp = false;
 		walk->n_odd = walk->n_fresh;
@@ -187,7 +185,6 @@ bool ta_walk_step_rare(struct ta_walk *walk, uint64_t word, struct ta_registers 
 		.rbp = ta_rule_any_rbp(word),
 		.offset = ta_rule_offset(word),
 	};
-	bool ok;
 
 	if (is_exact || rule.kind == TA_RULE_LARGE) {
 		rule = ta_rule_work_out(registers->pc, is_exact);
@@ -195,7 +192,7 @@ bool ta_walk_step_rare(struct ta_walk *walk, uint64_t word, struct ta_registers 
 	} else if (rule.kind <= TA_RULE_DEREF) {
 		rule.offset *= (int64_t)sizeof(uintptr_t);
 	}
-	ok = step(walk, &rule, registers);
+	bool ok = step(walk, &rule, registers);
 	if (is_exact)
 		walk->is_exact = false;
 	return ok;

@@ -301,13 +301,10 @@ uint32_t ta_unwind_recall(struct ta_thread *thread, const uintptr_t *frame)
 uint32_t ta_unwind_measured(struct ta_thread *thread, const uintptr_t *frame,
 			    uint32_t (*find)(struct ta_thread *thread, const uintptr_t *frame))
 {
-	uint64_t since;
-	uint32_t id;
-
 	if (ta_likely(is_last(&thread->unwind, frame)))
 		return thread->unwind.top_id;
-	since = ta_own_now(thread);
-	id = find(thread, frame);
+	uint64_t since = ta_own_now(thread);
+	uint32_t id = find(thread, frame);
 	ta_own_add(thread, since);
 	return id;
 }

@@ -167,11 +167,10 @@ static bool look(struct view_feed *feed, bool is_heard)
 	auto_free char *text = NULL;
 	size_t n_bytes = 0;
 	int r = feed->live.look(feed->live.user, is_heard ? &json : NULL);
-	struct event *event;
 
 	if (r < 0 || !is_heard || json_finish(&json, &text, &n_bytes) < 0)
 		return r <= 0 || !is_heard; /* the last one is for who comes later */
-	event = make_event(text, n_bytes);
+	struct event *event = make_event(text, n_bytes);
 	pthread_mutex_lock(&feed->lock);
 	if (event) {
 		let_go(feed->newest);
@@ -294,7 +293,6 @@ int view_feed_start(const struct view_live *live, struct view_feed **ret_feed)
 {
 	struct view_feed *feed = calloc(1, sizeof(*feed));
 	pthread_condattr_t attributes;
-	int r;
 
 	if (!feed)
 		return -ENOMEM;
@@ -305,7 +303,7 @@ int view_feed_start(const struct view_live *live, struct view_feed **ret_feed)
 	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
 	pthread_cond_init(&feed->changed, &attributes);
 	pthread_condattr_destroy(&attributes);
-	r = -pthread_create(&feed->looker, NULL, keep_looking, feed);
+	int r = -pthread_create(&feed->looker, NULL, keep_looking, feed);
 	feed->has_looker = r == 0;
 	r = r ?: -pthread_create(&feed->answerer, NULL, keep_answering, feed);
 	feed->has_answerer = feed->has_looker && r == 0;

@@ -168,12 +168,11 @@ static int add_allocation(struct beside_trace *trace, uint32_t pid, const struct
 {
 	uint64_t place = beside_place(trace, pid, event->address);
 	size_t n = trace->blocks.n;
-	int r;
 
 	trace->has_too_many |= n == MAX_BLOCKS;
 	if (place == 0 || trace->has_too_many)
 		return 0;
-	r = clock_ranges_add(&trace->blocks, place, event->size, event->ticks);
+	int r = clock_ranges_add(&trace->blocks, place, event->size, event->ticks);
 	if (r == 0 && trace->blocks.n > n)
 		trace->blocks.items[n].is_clean = is_clean(event);
 	return r;
@@ -493,10 +492,9 @@ static struct clock_bounds unite(const struct aligning *aligning)
 static int align(struct aligning *aligning)
 {
 	struct beside *beside = aligning->beside;
-	struct clock_bounds bounds;
 
 	bound(aligning);
-	bounds = unite(aligning);
+	struct clock_bounds bounds = unite(aligning);
 	if (!bounds.has_high || !bounds.has_low)
 		return -ERANGE;
 	if (bounds.low - bounds.high > MOST_CONTRADICTION_NS)

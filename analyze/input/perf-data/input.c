@@ -298,11 +298,10 @@ static int tell_source(struct perf_feed *feed, struct perf_source *source)
 		{ "AUX bytes with gaps", ledger->n_aux_partial },
 		{ "samples collided in the hardware", ledger->n_aux_collisions },
 	};
-	int r;
 
 	source->ledger.head.type = TRACE_RECORD_SOURCE_LEDGER;
 	source->ledger.source_id = source->source_id;
-	r = record_list_add(&feed->definitions, &source->ledger);
+	int r = record_list_add(&feed->definitions, &source->ledger);
 	for (size_t i = 0; r == 0 && i < sizeof(losses) / sizeof(losses[0]); i++)
 		r = record_list_loss(&feed->definitions, source->name, losses[i].reason,
 				     losses[i].count);

@@ -127,11 +127,10 @@ static int keep(char **text, const char *value)
 static int inherit(struct perf_tasks *tasks, uint32_t parent)
 {
 	struct perf_image *image = &tasks->images[tasks->n_images - 1];
-	int r;
 
 	if (!parent)
 		return 0;
-	r = keep(&image->name, tasks->images[parent - 1].name);
+	int r = keep(&image->name, tasks->images[parent - 1].name);
 	return r < 0 ? r : keep(&image->exe, tasks->images[parent - 1].exe);
 }
 
