@@ -306,12 +306,10 @@ static int find_all(struct function_choice *choice, const struct loaded_files *f
 	if (files->missing[0])
 		cmd_warn("%s is not found: its functions are not listed", files->missing);
 	for (size_t i = 0; i < files->n; i++) {
-		int r;
-
 		if (strstr(files->paths[i], RECORDING_LIBRARY))
 			continue;
 		wish.probes = names_file(option_text(options, OPTION_USDT_FROM), files->paths[i]);
-		r = functions_find(&wish, files->paths[i], found);
+		int r = functions_find(&wish, files->paths[i], found);
 		if (r == -ENOEXEC)
 			cmd_warn("%s cannot be read as an ELF file", files->paths[i]);
 		else if (r < 0)

@@ -53,19 +53,18 @@ __attribute__((format(printf, 5, 6))) static int give(struct option_set *options
 {
 	va_list arguments;
 	char *text = NULL;
-	int n, r;
 
 	if (option_origin(options, id) > OPTION_FROM_HEIMDALLR)
 		return 0;
 	va_start(arguments, format);
-	n = vasprintf(&text, format, arguments);
+	int n = vasprintf(&text, format, arguments);
 	va_end(arguments);
 	if (n < 0 || heimdallr->n == HEIMDALLR_MAX_TEXTS) {
 		free(n < 0 ? NULL : text);
 		return -ENOMEM;
 	}
 	heimdallr->texts[heimdallr->n++] = text;
-	r = option_assign(options, option_row(id)->name, text, OPTION_FROM_HEIMDALLR);
+	int r = option_assign(options, option_row(id)->name, text, OPTION_FROM_HEIMDALLR);
 	if (r == 0 && name)
 		note(heimdallr, name);
 	return r;

@@ -20,14 +20,12 @@ static bool is_of_arena(const void *block)
 /* The size stands in the 8 bytes before the block. */
 static void *arena_memalign(size_t alignment, size_t size)
 {
-	size_t start, bytes;
-
 	if (alignment < ALIGNMENT)
 		alignment = ALIGNMENT;
-	bytes = ALIGNMENT + alignment + size;
+	size_t bytes = ALIGNMENT + alignment + size;
 	if (size > ARENA_BYTES || alignment > ARENA_BYTES)
 		bytes = ARENA_BYTES;
-	start = atomic_fetch_add(&arena_used, bytes);
+	size_t start = atomic_fetch_add(&arena_used, bytes);
 	if (bytes >= ARENA_BYTES || start > ARENA_BYTES - bytes) {
 		errno = ENOMEM;
 		return NULL;

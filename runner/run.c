@@ -179,9 +179,8 @@ static void summarize(struct run *run)
 static void collect(struct run *run)
 {
 	struct collector *collector = &run->collector;
-	int err, end_err;
 
-	err = collector_run(collector);
+	int err = collector_run(collector);
 	if (err < 0) {
 		collector_stop(collector, strerror(-err));
 		while (!collector->command_has_ended && !run->options->n_attach &&
@@ -189,7 +188,7 @@ static void collect(struct run *run)
 		       errno == EINTR)
 			continue;
 	}
-	end_err = collector_end(collector);
+	int end_err = collector_end(collector);
 	summarize(run);
 	run->summary->collector_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 	if (err < 0 || end_err < 0)

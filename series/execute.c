@@ -341,15 +341,14 @@ int series_execute(const struct series_execution *execution, int stop_fd,
 {
 	struct series_outcome outcome = { .start_unix_s = time(NULL) };
 	int report[2], err;
-	pid_t pid, series;
 
 	if (pipe2(report, O_CLOEXEC) < 0)
 		return -errno;
 	auto_close int report_fd = report[0];
 	auto_close int child_fd = report[1];
 	fflush(NULL);
-	series = getpid();
-	pid = fork();
+	pid_t series = getpid();
+	pid_t pid = fork();
 	if (pid < 0)
 		return -errno;
 	if (pid == 0)

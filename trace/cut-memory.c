@@ -290,14 +290,13 @@ int cut_mapping(struct cut *cut, uint32_t record, const struct trace_mapping *ma
 static uint64_t to_ticks(const struct cut *cut, uint64_t raw_ns)
 {
 	size_t n = array_n_until(cut->clocks, cut->n_clocks, raw_ns, raw_ns);
-	const struct trace_clock *a, *b;
 
 	if (cut->n_clocks < 2)
 		return cut->n_clocks && raw_ns >= cut->clocks[0].raw_ns ? cut->options->commit.ticks
 									: 0;
 	n = n == 0 ? 1 : n < cut->n_clocks ? n : cut->n_clocks - 1;
-	a = &cut->clocks[n - 1];
-	b = &cut->clocks[n];
+	const struct trace_clock *a = &cut->clocks[n - 1];
+	const struct trace_clock *b = &cut->clocks[n];
 	if (b->raw_ns <= a->raw_ns)
 		return a->ticks;
 	return a->ticks +

@@ -346,16 +346,15 @@ int ta_static_begin(bool is_spawn)
 	const size_t n = sizeof(RECORDING_STATIC_NAME);
 	size_t length = strlen(ta_told.socket);
 	char path[TA_SOCKET_BYTES];
-	int fd, r;
 
 	if (length < n)
 		return -ENOENT;
 	memcpy(path, ta_told.socket, length + 1);
 	memcpy(path + length + 1 - n, RECORDING_STATIC_NAME, n);
-	fd = ta_attach_connect(path);
+	int fd = ta_attach_connect(path);
 	if (fd < 0)
 		return fd;
-	r = ask_for_agent(fd, is_spawn);
+	int r = ask_for_agent(fd, is_spawn);
 	if (r < 0)
 		ta_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
 	return r < 0 ? r : fd;
@@ -372,14 +371,13 @@ void ta_static_end(int fd, bool has_failed)
 
 void ta_attach_lend(const char *path)
 {
-	long fd, lent;
-
 	if (ta_syscall(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0, 0) != 0)
 		return;
-	lent = ta_syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | USER_MODE_ONLY, 0, 0, 0, 0, 0);
+	long lent =
+		ta_syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | USER_MODE_ONLY, 0, 0, 0, 0, 0);
 	if (lent < 0)
 		return;
-	fd = ta_attach_connect(path);
+	long fd = ta_attach_connect(path);
 	if (fd >= 0) {
 		send_lent((int)fd, (int)lent);
 		ta_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
@@ -424,11 +422,9 @@ static int map_pool(int pool_fd, uint64_t pool_bytes, void **ret_pool)
 
 int ta_attach_begin(const char *path, uint32_t pid)
 {
-	int fd, r;
-
 	make_greeting(pid);
-	fd = ta_attach_connect(path);
-	r = fd < 0 ? fd : say_hello(fd);
+	int fd = ta_attach_connect(path);
+	int r = fd < 0 ? fd : say_hello(fd);
 	if (r < 0 && fd >= 0)
 		ta_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
 	return r < 0 ? r : fd;

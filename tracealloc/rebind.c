@@ -243,7 +243,6 @@ static void rebind_one(struct library *library, const ElfW(Rela) * entry)
 {
 	const ElfW(Sym) *symbol = &library->file.symbols[ELF64_R_SYM(entry->r_info)];
 	void **slot = (void **)(library->map->l_addr + entry->r_offset);
-	void *target, *ours;
 	bool is_unseen;
 
 	if (symbol->st_shndx != SHN_UNDEF || (uintptr_t)slot % sizeof(*slot) != 0 ||
@@ -253,8 +252,8 @@ static void rebind_one(struct library *library, const ElfW(Rela) * entry)
 		find_pair(pairs, COUNT(pairs), library->file.strings + symbol->st_name);
 	if (!pair || *slot == pair->ours || !is_ours_for_all(pair))
 		return;
-	target = target_of(library, pair, *slot);
-	ours = find_ours(pair, target, &is_unseen);
+	void *target = target_of(library, pair, *slot);
+	void *ours = find_ours(pair, target, &is_unseen);
 	if (ours && ours != *slot)
 		ta_dynamic_write(&library->file, slot, ours);
 	library->is_unseen |= is_unseen || (ours && library->is_late &&

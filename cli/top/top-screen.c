@@ -435,11 +435,9 @@ static int go_round(struct screen *screen)
 
 	screen->next_ns = clock_ns(CLOCK_MONOTONIC) + (uint64_t)screen->wish.interval_ns;
 	while (err == 0) {
-		int key;
-
 		keep_chosen(screen);
 		draw(screen);
-		key = wait_for_key(screen);
+		int key = wait_for_key(screen);
 		for (; key != ERR; key = getch()) {
 			if (!press(screen, key))
 				return CMD_DONE;

@@ -243,11 +243,10 @@ static int write_entries(struct entry *entry, bool are_jumps)
 		const uint8_t *from = are_jumps ? item->before : item->jump;
 		const uint8_t *to = are_jumps ? item->jump : item->before;
 		uint8_t now[sizeof(item->jump)];
-		int r;
 
 		if (!item->moved)
 			continue;
-		r = remote_read(entry->pid, item->function, now, sizeof(now));
+		int r = remote_read(entry->pid, item->function, now, sizeof(now));
 		if (r == 0 && memcmp(now, from, sizeof(now)) == 0)
 			r = remote_poke(entry->guest.tid, item->function, to, sizeof(now));
 		if (r < 0 && first_error == 0)

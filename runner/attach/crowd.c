@@ -150,12 +150,11 @@ static struct way_back send_back(struct crowd *crowd, struct safety *safety)
 
 	for (size_t i = 0; i < crowd->n; i++) {
 		struct remote_thread *thread = &crowd->threads[i];
-		enum safety_verdict verdict;
 		uintptr_t exit;
 
 		if (!thread->is_standing || thread->is_good)
 			continue;
-		verdict = safety_judge(safety, thread, &exit);
+		enum safety_verdict verdict = safety_judge(safety, thread, &exit);
 		thread->is_good = verdict == SAFETY_GOOD;
 		if (thread->is_good)
 			continue;

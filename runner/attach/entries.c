@@ -79,12 +79,11 @@ int entries_move(const struct entries_code *code, uint8_t *ret_moved, size_t roo
 	while (n_from < JUMP_BYTES) {
 		const struct entries_code at = { code->bytes + n_from, code->n_bytes - n_from,
 						 code->from + n_from, code->to + n_to };
-		int n;
 
 		if (at.n_bytes == 0 || !ZYAN_SUCCESS(ZydisDecoderDecodeFull(
 					       &decoder, at.bytes, at.n_bytes, &head, operands)))
 			return -E2BIG;
-		n = move_one(&head, &at, ret_moved + n_to, room - n_to);
+		int n = move_one(&head, &at, ret_moved + n_to, room - n_to);
 		if (n < 0)
 			return n;
 		n_from += head.length;
@@ -140,10 +139,9 @@ static void drop_entered(struct entries *entries, const uint8_t *code, size_t n_
 	}
 	for (size_t at = 2; at + 4 <= n_bytes; at++) {
 		int32_t distance;
-		uintptr_t target;
 
 		memcpy(&distance, code + at, sizeof(distance));
-		target = address + at + 4 + (uintptr_t)(intptr_t)distance;
+		uintptr_t target = address + at + 4 + (uintptr_t)(intptr_t)distance;
 		if (target <= low || target >= high + 8 || !is_long_branch(code + at))
 			continue;
 		for (uint32_t i = 0; i < entries->n; i++)

@@ -288,11 +288,10 @@ uintptr_t remote_module_bytes(const struct remote_modules *modules,
 	while (text && at + n_bytes < module->code.end) {
 		size_t n = module->code.end - at < SEARCHED_BYTES ? module->code.end - at
 								  : SEARCHED_BYTES;
-		const uint8_t *found;
 
 		if (remote_read(modules->pid, at, text, n) < 0)
 			return 0;
-		found = memmem(text, n, bytes, n_bytes);
+		const uint8_t *found = memmem(text, n, bytes, n_bytes);
 		if (found)
 			return at + (uintptr_t)(found - text);
 		at += n < SEARCHED_BYTES ? n : n - n_bytes;

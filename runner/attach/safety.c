@@ -110,15 +110,14 @@ static void add(struct safety *safety, struct module_range range, enum safety_ve
 static int add_libc(struct safety *safety, const struct remote_modules *modules)
 {
 	const struct remote_module *libc = remote_modules_find(modules, "libc.so");
-	struct module_range first, last;
 
 	if (!libc)
 		libc = remote_modules_find(modules, "libc-2.");
 	if (!libc)
 		return -ENOSYS;
 	safety->libc = libc->code;
-	first = remote_module_around(modules, libc, "malloc");
-	last = remote_module_function(modules, libc, "malloc_info");
+	struct module_range first = remote_module_around(modules, libc, "malloc");
+	struct module_range last = remote_module_function(modules, libc, "malloc_info");
 	if (!first.start || last.end <= first.start)
 		return -ENOSYS;
 	add(safety, (struct module_range){ first.start, last.end }, SAFETY_IN_MALLOC);

@@ -415,14 +415,13 @@ int attach_check(pid_t pid, char message[ATTACH_MESSAGE_BYTES])
 void attach_explain(pid_t pid, int error, char message[ATTACH_MESSAGE_BYTES])
 {
 	auto_free char *status = NULL;
-	long user, tracer;
 
 	if (read_status(pid, &status) < 0) {
 		say(message, error, "process %d has ended", (int)pid);
 		return;
 	}
-	user = status_number(status, "\nUid:");
-	tracer = status_number(status, "\nTracerPid:");
+	long user = status_number(status, "\nUid:");
+	long tracer = status_number(status, "\nTracerPid:");
 	if (error == -ESRCH)
 		say(message, error, "process %d has ended", (int)pid);
 	else if (tracer)

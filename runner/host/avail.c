@@ -162,11 +162,10 @@ static int avail_sources(const struct avail *avail)
 	for (size_t i = 0; pmu_sources[i] && err == 0; i++) {
 		const struct access_source *source = pmu_sources[i];
 		struct pmu_refusal refusal = { 0 };
-		bool is_there;
 
 		if (source->role == ACCESS_ROLE_TASKS)
 			continue;
-		is_there = source->probe(source, &options, &refusal) == 0;
+		bool is_there = source->probe(source, &options, &refusal) == 0;
 		err = avail_give(avail,
 				 &(struct avail_item){ "sources", source->name, is_there,
 						       is_there ? source->about : refusal.why,

@@ -78,13 +78,12 @@ static bool has_ended(pid_t pid)
 int image_open_file(pid_t pid, const char *name, int flags)
 {
 	char path[64];
-	int fd, err;
 
 	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-	fd = open(path, flags | O_CLOEXEC);
+	int fd = open(path, flags | O_CLOEXEC);
 	if (fd >= 0)
 		return fd;
-	err = errno;
+	int err = errno;
 	return err == ENOENT || has_ended(pid) ? -ESRCH : -err;
 }
 

@@ -285,10 +285,9 @@ static bool uses_marks(pid_t pid)
 	auto_folder DIR *folder = opendir(path);
 	while (folder && !does && (entry = readdir(folder))) {
 		ssize_t n = readlinkat(dirfd(folder), entry->d_name, target, sizeof(target) - 1);
-		const char *name;
 
 		target[n < 0 ? 0 : n] = '\0';
-		name = strrchr(target, '/');
+		const char *name = strrchr(target, '/');
 		does = name && strncmp(target, "/proc/", 6) == 0 &&
 		       (strcmp(name, "/pagemap") == 0 || strcmp(name, "/clear_refs") == 0);
 	}

@@ -62,13 +62,12 @@ static bool bind_chunk(struct drain *drain, uint32_t i)
 {
 	const volatile struct ring_chunk *chunk = &drain->pool->chunks[i];
 	struct chunk_view *view = &drain->views[i];
-	uint32_t slot, generation, serial;
 
 	if (pool_chunk_reserved(drain->pool, i) == 0)
 		return true; /* taken, header not filled: what it will hold is yet to be stamped */
-	slot = chunk->process_slot;
-	generation = chunk->process_generation;
-	serial = chunk->thread_serial;
+	uint32_t slot = chunk->process_slot;
+	uint32_t generation = chunk->process_generation;
+	uint32_t serial = chunk->thread_serial;
 	if (slot >= drain->pool->n_processes || !drain->slots[slot].is_attached ||
 	    drain->slots[slot].generation != generation)
 		return ++view->strange_rounds > CHAIN_PATIENCE;

@@ -18,7 +18,6 @@ int watches_init(struct watches *watches, const char *const *texts, char *ret_me
 {
 	for (; texts && *texts; texts++) {
 		struct watch_item *item = &watches->items[watches->n_items];
-		int err;
 
 		if (watches->n_items == WATCH_MAX_TARGETS) {
 			snprintf(ret_message, n_bytes,
@@ -27,7 +26,7 @@ int watches_init(struct watches *watches, const char *const *texts, char *ret_me
 				 WATCH_MAX_TARGETS);
 			return -EINVAL;
 		}
-		err = watch_target_parse(*texts, &item->target, ret_message, n_bytes);
+		int err = watch_target_parse(*texts, &item->target, ret_message, n_bytes);
 		if (err < 0)
 			return err;
 		watches->n_items++;

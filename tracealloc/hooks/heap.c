@@ -216,12 +216,11 @@ static __attribute__((noinline)) void *reallocate_picked(const uintptr_t *frame,
 {
 	struct ring_record2 *record = NULL;
 	struct ta_hook hook = { .thread = NULL };
-	bool is_picked, was_picked;
 
 	if (ta_pick_is_all() && ta_pause_is_on(RING_EVENTS_HEAP))
 		return reallocate_unseen(frame, call, block, size, real);
-	is_picked = !ta_pick_passes_by(size);
-	was_picked = block && ta_hook_ends(block);
+	bool is_picked = !ta_pick_passes_by(size);
+	bool was_picked = block && ta_hook_ends(block);
 	if (!is_picked && !was_picked)
 		return (*real)(block, size);
 	if (!ta_hook_enter_end(&hook, frame, RING_EVENTS_HEAP))

@@ -58,23 +58,19 @@ static bool is_relative(const void *handle)
  */
 TA_EXPORT void *dlsym(void *handle, const char *name)
 {
-	void *found, *ours;
-
 	ta_function_end_tail((uintptr_t *)ta_frame_word(TA_FRAME()));
 	if (!ta_real.dlsym)
 		find("dlsym", &ta_real.dlsym);
 	if (is_relative(handle))
 		return ta_real.dlsym(handle, name);
 	ta_rebind_look(false);
-	found = ta_real.dlsym(handle, name);
-	ours = ta_rebind_function(name, found);
+	void *found = ta_real.dlsym(handle, name);
+	void *ours = ta_rebind_function(name, found);
 	return ours ? ours : found;
 }
 
 TA_EXPORT void *dlvsym(void *handle, const char *name, const char *version)
 {
-	void *found, *ours;
-
 	ta_function_end_tail((uintptr_t *)ta_frame_word(TA_FRAME()));
 	if (!ta_real.dlvsym)
 		find("dlvsym", &ta_real.dlvsym);
@@ -83,8 +79,8 @@ TA_EXPORT void *dlvsym(void *handle, const char *name, const char *version)
 	if (is_relative(handle))
 		return ta_real.dlvsym(handle, name, version);
 	ta_rebind_look(false);
-	found = ta_real.dlvsym(handle, name, version);
-	ours = ta_rebind_function(name, found);
+	void *found = ta_real.dlvsym(handle, name, version);
+	void *ours = ta_rebind_function(name, found);
 	return ours ? ours : found;
 }
 

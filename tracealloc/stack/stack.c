@@ -160,7 +160,6 @@ static void walk(const struct ta_thread *thread, const uintptr_t *frame, struct 
 	trace->stop = TRACE_STOP_BAD_STACK;
 	for (;;) {
 		struct ta_frame *next = &trace->frame[n];
-		uintptr_t outer;
 
 		next->address = (uintptr_t)frame;
 		next->pc = frame[1];
@@ -178,7 +177,7 @@ static void walk(const struct ta_thread *thread, const uintptr_t *frame, struct 
 			trace->stop = TRACE_STOP_DEPTH;
 			break;
 		}
-		outer = frame[0];
+		uintptr_t outer = frame[0];
 		if (!in_stack(thread, (uintptr_t)frame) || !in_stack(thread, outer) ||
 		    outer <= (uintptr_t)frame)
 			break;

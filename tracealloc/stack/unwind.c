@@ -71,8 +71,6 @@ walk_usual(struct ta_walk *walk, struct ta_unwind_fresh *fresh, struct ta_regist
 	fresh += walk->n_fresh;
 	while (rsp - WORD < walk->known_slot && power < end) {
 		uint64_t rule = ta_rule_find_first(n_sets, pc);
-		uint32_t n_words;
-		uintptr_t cfa;
 		uintptr_t saved;
 
 		if (ta_unlikely(!ta_rule_is_of(rule, pc))) {
@@ -80,8 +78,8 @@ walk_usual(struct ta_walk *walk, struct ta_unwind_fresh *fresh, struct ta_regist
 			if (!ta_rule_is_of(rule, pc))
 				break;
 		}
-		n_words = ta_rule_rbp(rule);
-		cfa = ta_rule_kind(rule) & TA_RULE_RBP ? rbp : rsp;
+		uint32_t n_words = ta_rule_rbp(rule);
+		uintptr_t cfa = ta_rule_kind(rule) & TA_RULE_RBP ? rbp : rsp;
 		cfa += (uintptr_t)ta_rule_offset(rule) * WORD;
 		if (ta_unlikely(!ta_rule_is_address(pc) || ta_rule_full_kind(rule) > TA_RULE_RBP ||
 				cfa <= rsp || cfa >= limit || cfa % WORD != 0 ||
