@@ -302,11 +302,9 @@ static uint64_t process_ns(const struct collector *collector)
 /* The same of its main thread: clock_gettime() knows threads of our own process only. */
 static uint64_t main_thread_ns(pid_t pid)
 {
-	char path[64];
 	auto_free char *text = NULL;
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", (int)pid, (int)pid);
-	return io_read_file(path, 256, &text, NULL) < 0 ? 0 : strtoull(text, NULL, 10);
+	return io_read_proc(pid, "schedstat", 256, &text, NULL) < 0 ? 0 : strtoull(text, NULL, 10);
 }
 
 /* One whose process or thread has ended stands still. */

@@ -11,6 +11,7 @@
 #include "common/cleanup.h"
 #include "pmu/choice.h"
 #include "runner/launch/library.h"
+#include "runner/processes/image-proc.h"
 #include "runner/run-internal.h"
 #include "runner/trace-records-write.h"
 
@@ -41,17 +42,14 @@ static int check_options(struct run *run)
 static int find_one(struct run *run, struct attached *attached)
 {
 	pid_t pid = attached->order.pid;
-	char message[ATTACH_MESSAGE_BYTES], path[64];
+	char message[ATTACH_MESSAGE_BYTES];
 
 	attached->order.started = attach_started(pid);
 	int err = attach_check(pid, message);
 	if (err < 0)
 		return refuse(run, err, message);
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-	ssize_t n = readlink(path, attached->program, sizeof(attached->program) - 1);
-	if (n < 0)
+	if (!image_read_link(pid, "exe", attached->program, sizeof(attached->program)))
 		return run_fail(run, -errno, "cannot read what process %d runs", (int)pid);
-	attached->program[n] = '\0';
 	return 0;
 }
 

@@ -215,9 +215,7 @@ static bool open_loaded(struct object *object)
 {
 	const struct symbol_places *places = object->places;
 
-	if (open_held(object))
-		return true;
-	if (!object->build_id && open_archived(object, places->archive))
+	if (open_held(object) || (!object->build_id && open_archived(object, places->archive)))
 		return true;
 	if (open_below(object, places->sysroot))
 		return true;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "analyze/symbols/objects.h"
 #include "analyze/symbols/symbols.h"
@@ -12,6 +13,7 @@
 #include "common/cleanup.h"
 #include "common/text.h"
 #include "report/text/site-name.h"
+#include "runner/processes/image-proc.h"
 #include "schemas/trace-format.h"
 #include "store/library-frames.h"
 
@@ -70,38 +72,33 @@ static const struct part *find_part(const struct top_names *names, uint32_t pid,
 	return NULL;
 }
 
-static void add_part(struct top_names *names, const struct part *found, const char *path)
+struct reading {
+	struct top_names *names;
+	uint32_t pid;
+};
+
+static void add_part(void *user, const struct image_map *map)
 {
-	const struct part *known = find_part(names, found->pid, found->start);
-	struct part part = *found;
+	const struct reading *reading = user;
+	struct top_names *names = reading->names;
+	const struct part *known = find_part(names, reading->pid, map->start);
 
 	/* It is read again for each address of code that no file has. */
-	if (known && known->end == found->end && known->offset == found->offset &&
-	    strcmp(known->path, path) == 0)
+	if (map->path[0] != '/' || !(map->prot & PROT_EXEC) ||
+	    (known && known->end == map->end && known->offset == map->file_offset &&
+	     strcmp(known->path, map->path) == 0))
 		return;
-	if (grow_one(&names->parts, names->n_parts, &names->parts_allocated) < 0)
-		return;
-	part.path = strdup(path);
-	if (part.path)
-		names->parts[names->n_parts++] = part;
+	char *path = strdup(map->path);
+	if (!path || array_add(names->parts, names->n_parts, names->parts_allocated,
+			       (struct part){ reading->pid, map->start, map->end, map->file_offset,
+					      path }) < 0)
+		free(path);
 }
 
 /* What a process has mapped of files now; what it had before stays known. */
 static void read_parts(struct top_names *names, uint32_t pid)
 {
-	char path[64], line[4352], file_name[4096], protection[8];
-	struct part part = { .pid = pid };
-
-	snprintf(path, sizeof(path), "/proc/%u/maps", pid);
-	auto_fclose FILE *file = fopen(path, "re");
-	while (file && fgets(line, sizeof(line), file)) {
-		file_name[0] = '\0';
-		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %*s %*s %4095[^\n]",
-			   &part.start, &part.end, protection, &part.offset, file_name) < 4)
-			continue;
-		if (file_name[0] == '/' && protection[2] == 'x')
-			add_part(names, &part, file_name);
-	}
+	image_each_map((pid_t)pid, add_part, &(struct reading){ names, pid });
 }
 
 /* The file at a return address, and the address of the call in it; NULL: not known. */

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -106,7 +105,6 @@ static int read_maps(struct heap_memory *memory, pid_t pid)
 
 int heap_memory_open(pid_t pid, struct heap_memory *ret_memory)
 {
-	char path[64];
 	pid_t *context = malloc(sizeof(*context));
 
 	*ret_memory = (struct heap_memory){
@@ -119,8 +117,7 @@ int heap_memory_open(pid_t pid, struct heap_memory *ret_memory)
 	if (!context || !ret_memory->lines)
 		return -ENOMEM;
 	*context = pid;
-	snprintf(path, sizeof(path), "/proc/%d/pagemap", (int)pid);
-	ret_memory->pagemap_fd = open(path, O_RDONLY | O_CLOEXEC);
+	ret_memory->pagemap_fd = image_open_file(pid, "pagemap", O_RDONLY);
 	return read_maps(ret_memory, pid);
 }
 

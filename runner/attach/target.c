@@ -56,15 +56,10 @@ struct found {
 
 static bool has_file_name(pid_t pid, const char *name)
 {
-	char path[64], target[PATH_MAX];
+	char target[PATH_MAX];
 
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-	ssize_t n = readlink(path, target, sizeof(target) - 1);
-	if (n < 0)
-		return false;
-	target[n] = '\0';
-	const char *slash = strrchr(target, '/');
-	return strcmp(slash ? slash + 1 : target, name) == 0;
+	return image_read_link(pid, "exe", target, sizeof(target)) &&
+	       strcmp(text_base_name(target), name) == 0;
 }
 
 static bool has_kernel_name(pid_t pid, const char *name)
@@ -140,15 +135,14 @@ static bool find_command(const char *command, struct stat *ret_status)
 static int check_command(pid_t pid, const char *command, char message[ATTACH_MESSAGE_BYTES])
 {
 	struct stat wanted, runs;
-	char path[64], name[256];
+	char path[64], name[256] = "";
 
 	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
 	if (!find_command(command, &wanted))
 		return say(message, -ENOENT, "there is no program '%.200s'", command);
 	if (stat(path, &runs) == 0 && runs.st_ino == wanted.st_ino && runs.st_dev == wanted.st_dev)
 		return 0;
-	ssize_t n = readlink(path, name, sizeof(name) - 1);
-	name[n > 0 ? n : 0] = '\0';
+	image_read_link(pid, "exe", name, sizeof(name));
 	return say(message, -EINVAL, "process %d does not run '%.100s' but %s", (int)pid, command,
 		   name[0] ? name : "another program");
 }

@@ -21,9 +21,7 @@ static int try_path(const char *path, char *ret_path, size_t ret_bytes)
 {
 	char real[PATH_MAX];
 
-	if (!realpath(path, real))
-		return -errno;
-	if (access(real, R_OK) < 0)
+	if (!realpath(path, real) || access(real, R_OK) < 0)
 		return -errno;
 	if (strlen(real) >= ret_bytes)
 		return -ENAMETOOLONG;

@@ -46,7 +46,7 @@ static bool follow_link(const char *path, char *ret_target, size_t n_bytes)
 	return true;
 }
 
-static bool read_link(pid_t pid, const char *name, char *ret_target, size_t n_bytes)
+bool image_read_link(pid_t pid, const char *name, char *ret_target, size_t n_bytes)
 {
 	char path[64];
 
@@ -274,8 +274,8 @@ static bool is_in_another_root(pid_t pid)
 {
 	char ours[PATH_MAX], theirs[PATH_MAX];
 
-	return read_link(getpid(), "root", ours, sizeof(ours)) &&
-	       read_link(pid, "root", theirs, sizeof(theirs)) && strcmp(ours, theirs) != 0;
+	return image_read_link(getpid(), "root", ours, sizeof(ours)) &&
+	       image_read_link(pid, "root", theirs, sizeof(theirs)) && strcmp(ours, theirs) != 0;
 }
 
 /* The value of a variable, or NULL; text is /proc/PID/environ. */

@@ -78,6 +78,9 @@ int64_t image_stat_number(pid_t pid, int number, int64_t unknown);
 /* Whether a process will be gone, whatever it does: it is on its way out with its last thread. */
 bool image_is_ending(pid_t pid);
 
+/* What a link of /proc/PID leads to, cut off at n_bytes. False, with errno: it cannot be read. */
+bool image_read_link(pid_t pid, const char *name, char *ret_target, size_t n_bytes);
+
 /*
  * Open a file of /proc/PID. Returns the descriptor, -ESRCH where the process has ended or is about
  * to (its files are root's then), or another negative errno.

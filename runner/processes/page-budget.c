@@ -5,7 +5,9 @@
 #include <time.h>
 
 #include "common/array.h"
+#include "common/cleanup.h"
 #include "common/clock.h"
+#include "common/io.h"
 
 #define PPM	 UINT64_C(1000000)
 #define GRACE_NS UINT64_C(1000000000) /* that nobody need have had where it is not strict */
@@ -40,16 +42,13 @@ struct page_clock page_clock_read(pid_t pid)
 {
 	struct page_clock clock = { 0 };
 	unsigned long long ran = 0, waited = 0;
-	char path[32];
+	auto_free char *text = NULL;
 
-	snprintf(path, sizeof(path), "/proc/%d/schedstat", (int)pid);
-	FILE *file = fopen(path, "re");
-	if (file && fscanf(file, "%llu %llu", &ran, &waited) == 2) {
+	if (io_read_proc(pid, "schedstat", 256, &text, NULL) == 0 &&
+	    sscanf(text, "%llu %llu", &ran, &waited) == 2) {
 		clock.ran_ns = ran;
 		clock.waited_ns = waited;
 	}
-	if (file)
-		fclose(file);
 	clock.now_ns = clock_ns(CLOCK_MONOTONIC);
 	return clock;
 }

@@ -21,9 +21,7 @@ static int make_sealed_memory(size_t bytes, int *ret_fd)
 {
 	auto_close int fd = memfd_create("memsight-pool", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-	if (fd < 0)
-		return -errno;
-	if (ftruncate(fd, (off_t)bytes) < 0)
+	if (fd < 0 || ftruncate(fd, (off_t)bytes) < 0)
 		return -errno;
 	/* A program that shrank it would kill the collector with SIGBUS. */
 	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
