@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "analyze/input/input.h"
+#include "common/array.h"
 #include "common/cleanup.h"
 #include "store/heatmap/heatmap.h"
 #include "store/query-value.h"
@@ -67,9 +68,7 @@ static void tell_all(struct batch *batch)
 
 static void finish(struct batch *batch)
 {
-	for (size_t i = 0; i < batch->n_told; i++)
-		free((char *)batch->told[i].same_as);
-	free(batch->told);
+	array_free(batch->told, batch->n_told, it, free((char *)it->same_as));
 	free(batch->errors);
 	db_close(batch->db);
 }

@@ -65,12 +65,8 @@ static struct live_files *live_files_destroy(struct live_files *files)
 {
 	if (!files)
 		return NULL;
-	for (size_t i = 0; i < files->n; i++) {
-		free(files->items[i].path);
-		free(files->items[i].build_id);
-		cleanup_close(&files->items[i].fd);
-	}
-	free(files->items);
+	array_free(files->items, files->n, it, free(it->path), free(it->build_id),
+		   cleanup_close(&it->fd));
 	free(files);
 	return NULL;
 }

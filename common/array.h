@@ -103,6 +103,16 @@ static inline int grow_array_to(void *items, size_t at, size_t *n_allocated, siz
 		left_ > 0 ? it : NULL;                                                             \
 	})
 
+/* Do what follows with each of n items, which is called `it` there, and free the array. */
+#define array_free(items, n, it, ...)                                                              \
+	do {                                                                                       \
+		__typeof__(*(items)) *it = (items);                                                \
+                                                                                                   \
+		for (size_t left_ = (n); left_ > 0; left_--, it++)                                 \
+			__VA_ARGS__;                                                               \
+		free(items);                                                                       \
+	} while (0)
+
 /* How many of n items, sorted by a field, have at most this value in it. */
 #define array_n_until(items, n, field, value)                                                      \
 	({                                                                                         \

@@ -437,9 +437,7 @@ struct suppressions *suppressions_free(struct suppressions *suppressions)
 {
 	if (!suppressions)
 		return NULL;
-	for (size_t i = 0; i < suppressions->n; i++)
-		free(suppressions->rules[i]);
-	free(suppressions->rules);
+	array_free(suppressions->rules, suppressions->n, it, free(*it));
 	free(suppressions);
 	return NULL;
 }

@@ -119,9 +119,7 @@ static void take_value(sqlite3_context *context, int n_args, sqlite3_value **arg
 
 static void free_values(struct values *values)
 {
-	for (size_t i = 0; i < values->n; i++)
-		free(values->items[i].name);
-	free(values->items);
+	array_free(values->items, values->n, it, free(it->name));
 	*values = (struct values){ 0 };
 }
 

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "common/cleanup.h"
 #include "pmu/choice.h"
 #include "runner/launch/library.h"
@@ -115,9 +116,7 @@ int run_attach_prepare(struct run *run)
 
 void run_attach_finish(struct run *run)
 {
-	for (size_t i = 0; i < run->n_attached; i++)
-		side_process_finish(&run->attached[i].attacher.process);
-	free(run->attached);
+	array_free(run->attached, run->n_attached, it, side_process_finish(&it->attacher.process));
 	run->attached = NULL;
 	run->n_attached = 0;
 }

@@ -299,9 +299,7 @@ int series_plan_make(const struct series *series, uint64_t seed, struct series_p
 
 void series_plan_finish(struct series_plan *plan)
 {
-	for (size_t i = 0; i < plan->n_programs; i++)
-		free(plan->programs[i].words);
-	free(plan->programs);
+	array_free(plan->programs, plan->n_programs, it, free(it->words));
 	free(plan->items);
 	*plan = (struct series_plan){ 0 };
 }

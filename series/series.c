@@ -21,9 +21,7 @@ struct series *series_create(void)
 
 static void series_texts_finish(struct series_texts *texts)
 {
-	for (size_t i = 0; i < texts->n; i++)
-		free(texts->texts[i]);
-	free(texts->texts);
+	array_free(texts->texts, texts->n, it, free(*it));
 	*texts = (struct series_texts){ 0 };
 }
 
@@ -39,11 +37,7 @@ static void finish_workload(struct series_workload *workload)
 
 static void finish_mode(struct series_mode *mode)
 {
-	for (size_t i = 0; i < mode->n_settings; i++) {
-		free(mode->settings[i].key);
-		free(mode->settings[i].value);
-	}
-	free(mode->settings);
+	array_free(mode->settings, mode->n_settings, it, free(it->key), free(it->value));
 	free(mode->name);
 	series_texts_finish(&mode->environment);
 }

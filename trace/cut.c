@@ -234,9 +234,7 @@ static void finish(struct cut *cut)
 	trace_writer_close(cut->writer);
 	cut_finish_memory(cut);
 	cut_finish_samples(cut);
-	for (size_t i = 0; i < cut->n_records; i++)
-		free(cut->records[i].bytes);
-	free(cut->records);
+	array_free(cut->records, cut->n_records, it, free(it->bytes));
 	free(cut->clocks);
 	free(cut->processes);
 	free(cut->threads);

@@ -180,9 +180,7 @@ struct image {
 
 void archive_names_finish(struct archive_names *names)
 {
-	for (size_t i = 0; i < names->n; i++)
-		free(names->items[i]);
-	free(names->items);
+	array_free(names->items, names->n, it, free(*it));
 }
 
 /* Returns 1 when the name is new, 0 when it was there, or a negative errno. */

@@ -87,9 +87,7 @@ struct merge *merge_close(struct merge *merge)
 {
 	if (!merge)
 		return NULL;
-	for (size_t i = 0; i < merge->n_streams; i++)
-		free_stream(merge->streams[i]);
-	free(merge->streams);
+	array_free(merge->streams, merge->n_streams, it, free_stream(*it));
 	key_map_finish(&merge->by_thread);
 	free(merge->waiting);
 	free(merge);

@@ -343,11 +343,7 @@ char *results_database(const struct results *results)
 
 void results_finish(struct results *results)
 {
-	for (size_t i = 0; i < results->n; i++) {
-		free(results->items[i].path);
-		free(results->items[i].name);
-		free(results->items[i].verdict);
-	}
-	free(results->items);
+	array_free(results->items, results->n, it, free(it->path), free(it->name),
+		   free(it->verdict));
 	*results = (struct results){ 0 };
 }

@@ -30,9 +30,7 @@ struct globals *globals_destroy(struct globals *globals)
 {
 	if (!globals)
 		return NULL;
-	for (size_t i = 0; i < globals->n; i++)
-		free(globals->items[i].name);
-	free(globals->items);
+	array_free(globals->items, globals->n, it, free(it->name));
 	key_map_finish(&globals->rows);
 	free(globals);
 	return NULL;

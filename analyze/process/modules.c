@@ -263,9 +263,7 @@ struct modules *modules_destroy(struct modules *modules)
 {
 	if (!modules)
 		return NULL;
-	for (size_t i = 0; i < modules->n_lists; i++)
-		module_list_destroy(modules->lists[i]);
-	free(modules->lists);
+	array_free(modules->lists, modules->n_lists, it, module_list_destroy(*it));
 	free(modules);
 	return NULL;
 }

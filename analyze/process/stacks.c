@@ -105,9 +105,7 @@ struct stacks *stacks_destroy(struct stacks *stacks)
 {
 	if (!stacks)
 		return NULL;
-	for (size_t i = 0; i < stacks->n_threads; i++)
-		free(stacks->threads[i].nodes);
-	free(stacks->threads);
+	array_free(stacks->threads, stacks->n_threads, it, free(it->nodes));
 	free(stacks->frames);
 	free(stacks->stacks);
 	key_map_finish(&stacks->frame_rows);

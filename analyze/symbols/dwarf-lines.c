@@ -131,9 +131,7 @@ static struct unit_functions *unit_functions_destroy(struct unit_functions *func
 {
 	if (!functions)
 		return NULL;
-	for (size_t i = 0; i < functions->n_functions; i++)
-		free(functions->functions[i].name);
-	free(functions->functions);
+	array_free(functions->functions, functions->n_functions, it, free(it->name));
 	die_ranges_finish(&functions->ranges);
 	free(functions);
 	return NULL;
@@ -474,9 +472,7 @@ struct lines {
 
 static void finish_unit(struct unit *unit)
 {
-	for (size_t i = 0; i < unit->n_names; i++)
-		free(unit->names[i].path);
-	free(unit->names);
+	array_free(unit->names, unit->n_names, it, free(it->path));
 	unit_functions_destroy(unit->functions);
 }
 
@@ -484,9 +480,7 @@ struct lines *lines_destroy(struct lines *lines)
 {
 	if (!lines)
 		return NULL;
-	for (size_t i = 0; i < lines->n_units; i++)
-		finish_unit(&lines->units[i]);
-	free(lines->units);
+	array_free(lines->units, lines->n_units, it, finish_unit(it));
 	die_ranges_finish(&lines->ranges);
 	free(lines);
 	return NULL;

@@ -68,9 +68,7 @@ struct objects *objects_destroy(struct objects *objects)
 {
 	if (!objects)
 		return NULL;
-	for (size_t i = 0; i < objects->n; i++)
-		object_destroy(objects->items[i]);
-	free(objects->items);
+	array_free(objects->items, objects->n, it, object_destroy(*it));
 	key_map_finish(&objects->by_name);
 	free(objects->archive);
 	free(objects->directory);

@@ -16,9 +16,7 @@ struct symbol_table *symbol_table_destroy(struct symbol_table *table)
 		free(table->variables.items[i].pretty);
 	for (size_t i = 0; i < table->n_sections; i++)
 		free(table->sections[i].name);
-	for (size_t i = 0; i < table->n_tails; i++)
-		free(table->tails[i].name);
-	free(table->tails);
+	array_free(table->tails, table->n_tails, it, free(it->name));
 	free(table->starts);
 	free(table->functions.items);
 	free(table->variables.items);

@@ -688,9 +688,7 @@ int option_assign(struct option_set *options, const char *name, const char *text
 void option_finish(struct option_set *options)
 {
 	free(options->operands);
-	for (size_t i = 0; i < options->n_texts; i++)
-		free(options->texts[i]);
-	free(options->texts);
+	array_free(options->texts, options->n_texts, it, free(*it));
 	for (int id = 0; id < OPTION_COUNT; id++)
 		free(options->lists[id].texts);
 	*options = (struct option_set){ 0 };

@@ -53,9 +53,7 @@ struct top_names *top_names_destroy(struct top_names *names)
 {
 	if (!names)
 		return NULL;
-	for (size_t i = 0; i < names->n_parts; i++)
-		free(names->parts[i].path);
-	free(names->parts);
+	array_free(names->parts, names->n_parts, it, free(it->path));
 	objects_destroy(names->objects);
 	free(names);
 	return NULL;

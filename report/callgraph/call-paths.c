@@ -257,9 +257,7 @@ struct paths *paths_close(struct paths *paths)
 		free(paths->functions[i].name);
 		free(paths->functions[i].module);
 	}
-	for (size_t i = 0; i < paths->n_sources; i++)
-		free(paths->sources[i]);
-	free(paths->sources);
+	array_free(paths->sources, paths->n_sources, it, free(*it));
 	free(paths->functions);
 	free(paths->called);
 	free(paths->frames);

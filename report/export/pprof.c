@@ -485,9 +485,7 @@ int export_pprof_write(FILE *out, sqlite3 *db, const struct export_request *requ
 	r = put_all(&pprof);
 	if (gzclose(pprof.file) != Z_OK && r == 0)
 		r = -EIO;
-	for (size_t i = 0; i < pprof.n_strings; i++)
-		free(pprof.strings[i]);
-	free(pprof.strings);
+	array_free(pprof.strings, pprof.n_strings, it, free(*it));
 	protobuf_finish(&pprof.out);
 	return r;
 }

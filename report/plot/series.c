@@ -50,12 +50,8 @@ enum {
 
 static void series_finish(struct series *series)
 {
-	for (size_t i = 0; i < series->n; i++) {
-		free(series->boxes[i].program);
-		free(series->boxes[i].mode);
-		free(series->boxes[i].values);
-	}
-	free(series->boxes);
+	array_free(series->boxes, series->n, it, free(it->program), free(it->mode),
+		   free(it->values));
 	*series = (struct series){ 0 };
 }
 

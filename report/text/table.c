@@ -32,9 +32,7 @@ struct cells {
 
 static void cells_finish(struct cells *cells)
 {
-	for (size_t i = 0; i < cells->n; i++)
-		free(cells->texts[i]);
-	free(cells->texts);
+	array_free(cells->texts, cells->n, it, free(*it));
 }
 
 #define auto_cells __attribute__((cleanup(cells_finish)))

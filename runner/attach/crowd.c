@@ -243,9 +243,7 @@ int crowd_stop(struct crowd *crowd, pid_t pid, struct safety *safety,
 
 void crowd_release(struct crowd *crowd)
 {
-	for (size_t i = 0; i < crowd->n; i++)
-		remote_release(&crowd->threads[i]);
-	free(crowd->threads);
+	array_free(crowd->threads, crowd->n, it, remote_release(it));
 	crowd->threads = NULL;
 	crowd->n = 0;
 }

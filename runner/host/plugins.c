@@ -545,8 +545,6 @@ int plugins_prepare(const struct run_options *options, char load[RING_LOAD_BYTES
 	for (size_t i = 0; r == 0 && options->load[i]; i++)
 		r = load_one(&plugins, options->load[i], i == 0);
 	r = r ?: choose_all(&plugins) ?: give_all(&plugins, sink, user);
-	for (size_t i = 0; i < plugins.n; i++)
-		free(plugins.components[i].line);
-	free(plugins.components);
+	array_free(plugins.components, plugins.n, it, free(it->line));
 	return r;
 }

@@ -124,9 +124,7 @@ struct reading {
 
 static void free_reading(struct reading *reading)
 {
-	for (size_t i = 0; i < reading->n_levels; i++)
-		free(reading->levels[i].name);
-	free(reading->levels);
+	array_free(reading->levels, reading->n_levels, it, free(it->name));
 	free(reading->members.ids.bits);
 	free(reading->members.before);
 	free(reading->addresses);

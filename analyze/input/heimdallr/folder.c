@@ -57,9 +57,7 @@ bool heimdallr_is_folder(const char *path)
 	if (has_file(path, "time.log") || has_file(path, "access.dat"))
 		return true;
 	int n = scandir(path, &entries, is_log, NULL);
-	for (int i = 0; i < n; i++)
-		free(entries[i]);
-	free(entries);
+	array_free(entries, n, it, free(*it));
 	return n > 0;
 }
 

@@ -18,9 +18,7 @@
 
 void perf_data_events_finish(struct perf_data_events *events)
 {
-	for (size_t i = 0; i < events->n; i++)
-		free(events->events[i].name);
-	free(events->events);
+	array_free(events->events, events->n, it, free(it->name));
 	free(events->ids);
 	*events = (struct perf_data_events){ 0 };
 }
