@@ -8,18 +8,7 @@
 /* The first range that ends at or behind an address. */
 static size_t first_reaching(const struct ranges *ranges, uint64_t address)
 {
-	size_t low = 0;
-	size_t high = ranges->n;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (ranges->items[middle].end < address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return array_n_while(ranges->items, ranges->n, it, it->end < address);
 }
 
 int ranges_add(struct ranges *ranges, uint64_t start, uint64_t end)

@@ -113,18 +113,22 @@ static inline int grow_array_to(void *items, size_t at, size_t *n_allocated, siz
 		free(items);                                                                       \
 	} while (0)
 
-/* How many of n items, sorted by a field, have at most this value in it. */
-#define array_n_until(items, n, field, value)                                                      \
+/* How many of n items a condition holds for, which calls them `it`: first for those, then for none. */
+#define array_n_while(items, n, it, condition)                                                     \
 	({                                                                                         \
 		size_t low_ = 0, high_ = (n);                                                      \
                                                                                                    \
 		while (low_ < high_) {                                                             \
 			size_t middle_ = low_ + (high_ - low_) / 2;                                \
+			__typeof__(*(items)) *it = &(items)[middle_];                              \
                                                                                                    \
-			if ((items)[middle_].field <= (value))                                     \
+			if (condition)                                                             \
 				low_ = middle_ + 1;                                                \
 			else                                                                       \
 				high_ = middle_;                                                   \
 		}                                                                                  \
 		low_;                                                                              \
 	})
+
+/* How many of n items, sorted by a field, have at most this value in it. */
+#define array_n_until(items, n, field, value) array_n_while(items, n, it_, it_->field <= (value))

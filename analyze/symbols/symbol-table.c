@@ -255,16 +255,9 @@ DEFINE_ORDER(compare_starts, uint64_t, ORDER(*a, *b));
 /* The last start that is not above an address, or NULL. */
 static const uint64_t *start_at(const struct symbol_table *table, uint64_t address)
 {
-	size_t low = 0, high = table->n_starts;
+	size_t n = array_n_while(table->starts, table->n_starts, it, *it <= address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (table->starts[middle] <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low ? &table->starts[low - 1] : NULL;
+	return n ? &table->starts[n - 1] : NULL;
 }
 
 /* .eh_frame_hdr as every linker writes it (LSB Core, 10.6.2): 4-byte offsets from its own begin. */

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "common/array.h"
+
 struct history {
 	size_t n;
 	unsigned n_joined; /* of what was added, in the last one */
@@ -59,17 +61,7 @@ void history_add(struct history *history, const struct history_point *point)
 /* The first one that ends behind a time. */
 static size_t find(const struct history *history, uint64_t ns)
 {
-	size_t low = 0, high = history->n;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (history->points[middle].end_ns <= ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return array_n_until(history->points, history->n, end_ns, ns);
 }
 
 size_t history_read(const struct history *history, uint64_t from_ns, uint64_t to_ns,

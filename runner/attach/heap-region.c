@@ -201,17 +201,7 @@ static int go(struct way *way, uint64_t start, enum end *ret_end, uint64_t *ret_
 
 static size_t n_dead_until(const struct heap_glibc *glibc, uint64_t address)
 {
-	size_t low = 0, high = glibc->n_dead;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (glibc->dead[middle] < address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return array_n_while(glibc->dead, glibc->n_dead, it, *it < address);
 }
 
 int heap_walk_region(struct heap_glibc *glibc, const struct heap_region *region, uint8_t *piece,

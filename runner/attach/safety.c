@@ -281,18 +281,10 @@ static bool is_in(struct module_range range, uintptr_t pc)
 
 static const struct safety_place *find_place(const struct safety *safety, uintptr_t pc)
 {
-	size_t low = 0, high = safety->n_places;
+	size_t at = array_n_while(safety->places, safety->n_places, it, it->range.end <= pc);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (safety->places[middle].range.end <= pc)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < safety->n_places && is_in(safety->places[low].range, pc) ? &safety->places[low]
-									      : NULL;
+	return at < safety->n_places && is_in(safety->places[at].range, pc) ? &safety->places[at]
+									    : NULL;
 }
 
 static const struct unsafe *find_function(const struct safety *safety, uintptr_t pc)

@@ -115,18 +115,7 @@ DEFINE_ORDER(compare_ids, struct perf_data_id, BY(id) ?: BY(event));
 /* The first of that id or behind it. */
 static size_t position_of(const struct perf_data_events *events, uint64_t id)
 {
-	size_t low = 0;
-	size_t high = events->n_ids;
-
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (events->ids[middle].id < id)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return array_n_while(events->ids, events->n_ids, it, it->id < id);
 }
 
 bool perf_data_events_find(struct perf_data_events *events, uint64_t id, uint32_t *ret_event)
