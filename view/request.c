@@ -58,11 +58,6 @@ static const struct {
 #undef VIEW
 };
 
-const char *view_answer_name(enum view_answer answer)
-{
-	return answers[answer].name;
-}
-
 const char *view_parameter_name(enum view_parameter parameter)
 {
 	return parameters[parameter].name;

@@ -85,10 +85,8 @@ unsigned view_request_parse(const char *target, const char *token,
 unsigned view_request_parse_api(const char *text, struct view_request *ret_request);
 
 /*
- * The names of an answer and of a parameter, whether its value is no number, and whether an answer
- * takes it.
+ * The name of a parameter, whether its value is no number, and whether an answer takes it.
  */
-const char *view_answer_name(enum view_answer answer);
 const char *view_parameter_name(enum view_parameter parameter);
 bool view_parameter_is_text(enum view_parameter parameter);
 bool view_answer_takes(enum view_answer answer, enum view_parameter parameter);

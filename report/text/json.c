@@ -116,11 +116,6 @@ void json_text(struct json *json, const char *text)
 		json_null(json);
 }
 
-void json_bool(struct json *json, bool value)
-{
-	put_value(json, value ? "1" : "0", 1);
-}
-
 void json_null(struct json *json)
 {
 	put_value(json, "null", 4);

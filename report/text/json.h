@@ -34,7 +34,6 @@ void json_name(struct json *json, const char *name);
 void json_integer(struct json *json, int64_t value);
 void json_real(struct json *json, double value); /* null where it is not finite */
 void json_text(struct json *json, const char *text); /* NULL: null */
-void json_bool(struct json *json, bool value); /* 0 or 1 */
 void json_null(struct json *json);
 
 /* Bytes as text in base64 (RFC 4648, with padding). */

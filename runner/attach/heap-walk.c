@@ -146,29 +146,6 @@ int heap_walk_read(const struct heap_target *target, struct heap_walk *ret_walk)
 	return r;
 }
 
-static bool is_among(const struct heap_walk *walk, uint64_t address)
-{
-	return array_find(walk->blocks, walk->n_blocks, it, it->address == address);
-}
-
-int heap_walk_prove(struct heap_walk *walk, const uint64_t *live, size_t n_live,
-		    const uint64_t *dead, size_t n_dead)
-{
-	bool is_right = true;
-
-	for (size_t i = 0; i < n_live && is_right; i++)
-		is_right = is_among(walk, live[i]);
-	for (size_t i = 0; i < n_dead && is_right; i++)
-		is_right = !is_among(walk, dead[i]);
-	if (is_right)
-		return 0;
-	walk->n_blocks = 0;
-	walk->n_block_bytes = 0;
-	walk->why[0] = '\0';
-	heap_walk_say(walk, "a block of our own was not where malloc should have it");
-	return -EBADMSG;
-}
-
 void heap_walk_finish(struct heap_walk *walk)
 {
 	free(walk->blocks);

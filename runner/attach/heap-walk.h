@@ -67,11 +67,4 @@ struct heap_walk {
  */
 int heap_walk_read(const struct heap_target *target, struct heap_walk *ret_walk);
 
-/*
- * Compare with blocks that the caller knows: each of live must be there, and none of dead. Returns
- * 0, or -EBADMSG, and why says so; then nothing of the walk is to be believed and no block is left.
- */
-int heap_walk_prove(struct heap_walk *walk, const uint64_t *live, size_t n_live,
-		    const uint64_t *dead, size_t n_dead);
-
 void heap_walk_finish(struct heap_walk *walk);

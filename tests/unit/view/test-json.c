@@ -72,9 +72,8 @@ START_TEST(numbers_are_raw_and_finite)
 	json_real(&json, 1e300);
 	json_real(&json, NAN);
 	json_real(&json, -INFINITY);
-	json_bool(&json, true);
 	json_close(&json, ']');
-	check_is(&json, "[0.5,1e+300,null,null,1]");
+	check_is(&json, "[0.5,1e+300,null,null]");
 }
 END_TEST
 

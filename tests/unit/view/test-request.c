@@ -205,7 +205,7 @@ START_TEST(every_parameter_of_the_contract_has_a_type)
 		int n_words = told[i][0] != '\0';
 		for (const char *at = told[i]; *at; at++)
 			n_words += *at == ' ';
-		ck_assert_msg(n == n_words, "%s", view_answer_name((enum view_answer)i));
+		ck_assert_msg(n == n_words, "%d: %s", i, told[i]);
 	}
 }
 END_TEST
