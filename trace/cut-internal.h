@@ -52,7 +52,6 @@ struct cut_process {
 	uint32_t pid;
 	bool is_fork;
 	bool has_ended;
-	bool is_decided; /* is_needed is known */
 	bool is_needed; /* it lives, or one that has its memory from it does */
 	bool is_kept; /* that, or something that is kept names it */
 	struct cut_fork *forks;

@@ -123,8 +123,6 @@ static int put_run(struct reading *reading)
 	reading->end = first + n;
 	touches->resident_bytes += resident * 1024;
 	touches->touched_bytes += mapping->touched_kib * 1024;
-	if (mapping->resident_kib > mapping->huge_kib)
-		touches->marked_bytes += (mapping->resident_kib - mapping->huge_kib) * 1024;
 	if (!(mapping->bits & TRACE_TOUCH_HUGE))
 		touches->small_bytes += mapping->touched_kib * 1024;
 	return reading->with_nodes ? put_nodes(reading) : 0;

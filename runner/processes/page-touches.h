@@ -26,7 +26,6 @@ struct page_touches {
 	uint64_t resident_bytes;
 	uint64_t touched_bytes;
 	uint64_t small_bytes; /* of touched_bytes, not in huge pages: each page has cost a mark */
-	uint64_t marked_bytes; /* of resident_bytes, not huge: so much marks may cost next time */
 	struct page_area *areas; /* in order of address */
 	size_t n_areas;
 	size_t n_areas_allocated;

@@ -245,7 +245,6 @@ enum {
 	TYPE_AUXTRACE_INFO = 70,
 	TYPE_AUXTRACE = 71,
 	TYPE_EVENT_UPDATE = 78,
-	TYPE_TIME_CONV = 79,
 	TYPE_HEADER_FEATURE = 80,
 	TYPE_COMPRESSED = 81,
 	TYPE_COMPRESSED2 = 83,
@@ -293,17 +292,6 @@ static int take_feature(struct perf_data *data, struct pmu_cursor body)
 	return perf_data_features_add(&data->features, (unsigned)feature, body, &data->events);
 }
 
-static int take_time_conversion(struct perf_data *data, struct pmu_cursor body)
-{
-	struct perf_data_info *info = &data->features.info;
-
-	info->time_shift = pmu_cursor_u64(&body);
-	info->time_mult = pmu_cursor_u64(&body);
-	info->time_zero = pmu_cursor_u64(&body);
-	info->has_time_conversion = !body.is_short && info->time_mult && info->time_shift < 64;
-	return 0;
-}
-
 static int take_aux_info(struct perf_data *data, struct pmu_cursor body)
 {
 	data->features.info.aux_type = pmu_cursor_u32(&body);
@@ -330,10 +318,9 @@ static const struct {
 	uint32_t type;
 	int (*take)(struct perf_data *data, struct pmu_cursor body);
 } takers[] = {
-	{ TYPE_HEADER_ATTR, take_attr },	{ TYPE_EVENT_UPDATE, take_update },
-	{ TYPE_HEADER_FEATURE, take_feature },	{ TYPE_TIME_CONV, take_time_conversion },
-	{ TYPE_AUXTRACE_INFO, take_aux_info },	{ TYPE_COMPRESSED, take_compressed },
-	{ TYPE_COMPRESSED2, take_compressed2 },
+	{ TYPE_HEADER_ATTR, take_attr },       { TYPE_EVENT_UPDATE, take_update },
+	{ TYPE_HEADER_FEATURE, take_feature }, { TYPE_AUXTRACE_INFO, take_aux_info },
+	{ TYPE_COMPRESSED, take_compressed },  { TYPE_COMPRESSED2, take_compressed2 },
 };
 
 /* What has bytes behind it that its size does not count. */

@@ -67,11 +67,6 @@ struct perf_data_info {
 	uint64_t wall_ns;
 	uint64_t clock_ns;
 	uint64_t aux_type; /* enum auxtrace_type of perf: PERF_DATA_AUX_*; 0: none */
-	/* of hardware's ticks to perf's clock, as the mmap page says it */
-	bool has_time_conversion;
-	uint64_t time_shift;
-	uint64_t time_mult;
-	uint64_t time_zero;
 	bool is_pipe;
 	bool is_swapped; /* of the other byte order: records are given in ours */
 };
