@@ -14,8 +14,6 @@
 #include "runner/run-command.h"
 #include "runner/run-internal.h"
 
-#define NS_PER_SECOND UINT64_C(1000000000)
-
 static void finish(struct run *run)
 {
 	collector_finish(&run->collector);

@@ -10,8 +10,7 @@
 #define N_BINS		127u
 #define MAX_ARENAS	65536u
 #define MAX_DATA_BYTES	(4u << 20) /* of libc; what follows may be one mapping with them */
-#define HEAP_BYTES	(UINT64_C(64) << 20) /* HEAP_MAX_SIZE; others with huge pages */
-#define HEAP_BYTES_LOG2 26u
+#define HEAP_BYTES_LOG2 26u /* HEAP_MAX_SIZE; others with huge pages */
 
 /*
  * mutex, flags, [have_fastchunks, fastbinsY], top, last_remainder, bins, binmap, next, next_free,

@@ -30,7 +30,6 @@ struct mapping {
 	uint64_t resident_kib;
 	uint64_t touched_kib;
 	uint64_t unknown_kib;
-	uint64_t huge_kib;
 	unsigned flags; /* HAS_* */
 	bool is_there;
 };
@@ -200,8 +199,7 @@ static void take_field(struct mapping *mapping, const char *line)
 		mapping->bits |= kib_of(line) ? TRACE_TOUCH_SWAPPED : 0;
 	} else if (FIELD(line, "AnonHugePages") || FIELD(line, "ShmemPmdMapped") ||
 		   FIELD(line, "FilePmdMapped")) {
-		mapping->huge_kib += kib = kib_of(line);
-		mapping->bits |= kib ? TRACE_TOUCH_HUGE : 0;
+		mapping->bits |= kib_of(line) ? TRACE_TOUCH_HUGE : 0;
 	}
 }
 
