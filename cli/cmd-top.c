@@ -132,7 +132,7 @@ int cmd_top(const struct option_set *options)
 	if (status != CMD_DONE)
 		return status;
 	setlocale(LC_CTYPE, "");
-	/* They wait until they are asked for: the program and a trace that nobody wants must not stay. */
+	/* Signals wait: the program, and a trace that nobody wants, must not stay. */
 	sigemptyset(&wish.quitting);
 	sigaddset(&wish.quitting, SIGINT);
 	sigaddset(&wish.quitting, SIGTERM);

@@ -113,7 +113,7 @@ static inline int grow_array_to(void *items, size_t at, size_t *n_allocated, siz
 		free(items);                                                                       \
 	} while (0)
 
-/* How many of n items a condition holds for, which calls them `it`: first for those, then for none. */
+/* For how many of n items, which it calls `it`, a condition holds: for the first ones only. */
 #define array_n_while(items, n, it, condition)                                                     \
 	({                                                                                         \
 		size_t low_ = 0, high_ = (n);                                                      \

@@ -16,7 +16,7 @@ const char *text_base_name(const char *path);
 /* The id of a name in a trace, as programs make it themselves: trace_text.id. Any thread. */
 uint64_t text_name_id(const char *name);
 
-/* Write a line for a person, and be err: return text_refuse(-EINVAL, message, n_bytes, "...", ...). */
+/* Write a line for a person, and be err: return text_refuse(-EINVAL, message, n_bytes, "..."). */
 #define text_refuse(err, text, n_bytes, ...)                                                       \
 	({                                                                                         \
 		snprintf(text, n_bytes, __VA_ARGS__);                                              \

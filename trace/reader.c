@@ -310,7 +310,7 @@ int trace_reader_next(struct trace_reader *reader, struct trace_item *ret_item)
 		if (r < 0)
 			return r;
 		if (r == 1) {
-			/* Count what is given: all of it is uncommitted until the next COMMIT comes by. */
+			/* All that is given is uncommitted until the next COMMIT comes by. */
 			if (item.type == TRACE_FRAME_COMMIT) {
 				reader->damage.committed_ticks = item.commit->ticks;
 				reader->damage.n_uncommitted_items = 0;

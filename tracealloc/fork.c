@@ -49,7 +49,7 @@ static void tell(struct ta_thread *thread)
 /* The thread's own record of it goes into the child as a copy, like all of its memory. */
 static void begin(void)
 {
-	/* A thread that has no event yet begins here: what its child shares would not be known else. */
+	/* A thread without events begins here: what its child shares would not be known. */
 	struct ta_hook hook;
 
 	if (!ta_tls.thread && !ta_tls.guard &&

@@ -75,8 +75,8 @@ MAY_INCLUDE = {
     "cli/options": "cli common runner runner/* series store store/* analyze analyze/* report "
                    "report/*",
     "cli/generate": "cli/options",
-    "cli/top": "cli cli/options common runner/control analyze/symbols store report/text view "
-               "view/server",
+    "cli/top": "cli cli/options common runner/control runner/processes analyze/symbols store "
+               "report/text view view/server",
     "copy": "common",
     "heap": "",
     "tracealloc": "common include tracealloc/*",
