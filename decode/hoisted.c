@@ -71,16 +71,19 @@ static bool is_gather(const struct instruction *instruction)
 	return instruction->n_memory > 0 && instruction->memory[0].flags & MEMORY_GATHER;
 }
 
+static void forget_vectors(struct machine *machine, const struct instruction *instruction)
+{
+	machine->vectors->known &= ~instruction->vectors_written;
+	machine->vectors->masks_known &= (uint8_t)~instruction->masks_written;
+}
+
 /* General registers before each of the instructions that ran right before, nearest first. */
 struct undone {
 	struct value regs[DECODE_MAX_BEHIND][REG_COUNT];
 	unsigned n;
 };
 
-/*
- * Take back what ran right before, as far as it can be run again: nothing is stored, and no vector
- * is made of more memory than it is worth.
- */
+/* Take back what ran right before, as far as it can be run again: nothing is stored. */
 static void undo_line(const struct block_code *code, const struct decode_sample *sample,
 		      struct machine *machine, struct undone *ret_undone)
 {
@@ -93,13 +96,11 @@ static void undo_line(const struct block_code *code, const struct decode_sample 
 		const struct instruction *found = code->find(code->user, sample, address);
 
 		if (!found || found->bytes != entry.lengths[n] || may_set_any(found) ||
-		    decode_execute_is_flow(found->execute) || decode_block_writes(found) ||
-		    is_gather(found))
+		    decode_execute_is_flow(found->execute) || decode_block_writes(found))
 			break;
 		const struct instruction instruction = *found;
 		decode_block_undo(machine, &instruction);
-		machine->vectors->known &= ~instruction.vectors_written;
-		machine->vectors->masks_known &= (uint8_t)~instruction.masks_written;
+		forget_vectors(machine, &instruction);
 		machine->next = address;
 		memcpy(ret_undone->regs[n], machine->regs, sizeof(machine->regs));
 	}
@@ -130,7 +131,10 @@ void decode_hoisted_run_line(const struct block_code *code, const struct decode_
 		take_known(machine, undone.regs[--undone.n]);
 		decode_machine_prepare(machine, &instruction);
 		machine->next += instruction.bytes;
-		instruction.execute(machine, &instruction);
+		if (is_gather(&instruction)) /* of more memory than it is worth */
+			forget_vectors(machine, &instruction);
+		else
+			instruction.execute(machine, &instruction);
 	}
 }
 
@@ -150,7 +154,7 @@ static struct vector result_of(struct search *search, const struct instruction *
 	decode_vectors_init(&machine, &search->vectors);
 	for (unsigned i = 0; i < DECODE_N_REGS; i++)
 		machine.regs[i] = value_unknown();
-	machine.is_data_lost = true;
+	decode_machine_lose_data(&machine);
 	decode_hoisted_run_line(search->code, &before, &machine);
 	machine.next = instruction->address + instruction->bytes;
 	decode_machine_prepare(&machine, instruction);

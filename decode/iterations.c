@@ -222,7 +222,7 @@ static bool find_rounds(struct decoder *decoder, struct rounds *rounds)
 	struct machine machine;
 
 	decode_machine_init(&machine, &decoder->memory, rounds->from);
-	machine.is_data_lost = true; /* far from the sample memory may be another */
+	decode_machine_lose_data(&machine);
 	if (!go_round(decoder, &machine, rounds->to, &rounds->turn) || !rounds->turn.has_position)
 		return false;
 	copy_registers(&machine, rounds->once);

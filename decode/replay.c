@@ -146,7 +146,7 @@ int decode_replay(struct decoder *decoder, const struct decode_sample *from,
 	ret_way->n_accesses = 0;
 	ret_way->n_picked = 0;
 	decode_machine_init(&replay.machine, &decoder->memory, from);
-	replay.machine.is_data_lost = true; /* far from the sample memory may be another */
+	decode_machine_lose_data(&replay.machine);
 	int r = walk(&replay, max_instructions);
 	ret_way->n_emulated = replay.n;
 	return r;

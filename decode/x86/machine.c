@@ -29,7 +29,8 @@ void decode_machine_init(struct machine *machine, const struct decode_memory *me
 	machine->stack_stable = UINT64_MAX;
 	machine->words_used = 0;
 	machine->words_stable = 0;
-	machine->is_data_lost = false;
+	machine->lost_start = UINT64_MAX;
+	machine->lost_end = 0;
 }
 
 /* The byte at address as far as the sample has it. */
@@ -82,7 +83,8 @@ size_t decode_machine_outside(const struct machine *machine, uint64_t address, v
 	if (memory->constant)
 		n = memory->constant(memory->user, sample->process, address, sample->time, bytes,
 				     n_bytes);
-	if (n == 0 && memory->data && !machine->is_data_lost)
+	if (n == 0 && memory->data &&
+	    (address >= machine->lost_end || address + n_bytes <= machine->lost_start))
 		n = memory->data(memory->user, sample->process, address, sample->time, bytes,
 				 n_bytes);
 	return n < n_bytes ? n : n_bytes;
@@ -145,6 +147,14 @@ static void store_on_stack(struct machine *machine, unsigned i, struct value val
 	machine->stack_stable |= UINT64_C(1) << i;
 }
 
+static void lose(struct machine *machine, uint64_t start, uint64_t end)
+{
+	if (start < machine->lost_start)
+		machine->lost_start = start;
+	if (end > machine->lost_end)
+		machine->lost_end = end;
+}
+
 /* Replace the bits of mask in the word at an 8-aligned address. */
 static void store_word(struct machine *machine, uint64_t address, struct value value, uint64_t mask)
 {
@@ -158,8 +168,8 @@ static void store_word(struct machine *machine, uint64_t address, struct value v
 		return;
 	}
 	/* A word pushed out by another is unknown again: outside it is as it was before. */
-	machine->is_data_lost =
-		machine->is_data_lost || (machine->words_used & bit && word->address != address);
+	if (machine->words_used & bit && word->address != address)
+		lose(machine, word->address, word->address + 8);
 	if (!(machine->words_used & bit) || word->address != address ||
 	    !(machine->words_stable & bit))
 		*word = (struct machine_word){ address, value_unknown() };
@@ -228,7 +238,7 @@ void decode_machine_forget(struct machine *machine, uint64_t address, uint64_t n
 		forget_short(machine, address, n_bytes);
 		return;
 	}
-	machine->is_data_lost = true;
+	lose(machine, address, address + n_bytes < address ? UINT64_MAX : address + n_bytes);
 	for (unsigned i = 0; i < machine->n_stack; i++)
 		forget_bits(stack_word(machine, i),
 			    overlap_mask(machine->stack_start + i * 8, address, n_bytes));
@@ -243,5 +253,10 @@ void decode_machine_forget_all(struct machine *machine)
 {
 	machine->stack_stable = 0;
 	machine->words_stable = 0;
-	machine->is_data_lost = true;
+	decode_machine_lose_data(machine);
+}
+
+void decode_machine_lose_data(struct machine *machine)
+{
+	lose(machine, 0, UINT64_MAX);
 }

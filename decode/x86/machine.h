@@ -71,7 +71,8 @@ struct machine {
 	struct value stack[MACHINE_STACK_WORDS];
 	uint64_t words_used; /* bit per word of words */
 	uint64_t words_stable;
-	bool is_data_lost; /* a store that words do not hold: data is not as it was any more */
+	/* of stores that words do not hold: from start to end data may not be as it was any more */
+	uint64_t lost_start, lost_end;
 	struct machine_word words[MACHINE_WORDS];
 };
 
@@ -123,6 +124,9 @@ void decode_machine_forget(struct machine *machine, uint64_t address, uint64_t n
 
 /* Something was stored at an unknown address. */
 void decode_machine_forget_all(struct machine *machine);
+
+/* No data is taken from outside any more, as far from the sample, where it may be another. */
+void decode_machine_lose_data(struct machine *machine);
 
 /* Read operand number n of instruction, zero-extended from its width; unknown where it has none. */
 struct value decode_machine_read(struct machine *machine, const struct instruction *instruction,

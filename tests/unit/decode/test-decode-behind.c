@@ -166,7 +166,8 @@ PROGRAM(loaded, "ret\nnop",
 PROGRAM(stored_over, "ret\nnop",
 	"vmovups [rsi+16], ymm0\nmov rax, [rsi]\nmov ecx, [rax]\nmov rax, [rsi+24]\n"
 	"mov ecx, [rax]\n"
-	"mov [rsi+512], ecx\nmov rax, [rsi+16]\nmov ecx, [rax]\nsyscall");
+	"mov [rsi+512], ecx\nmov rax, [rsi+16]\nmov ecx, [rax]\nmov rax, [rsi]\nmov ecx, [rax]\n"
+	"syscall");
 PROGRAM(nothing, "ret\ninc rax", "vpmovmskb eax, ymm1\ntest eax, eax\nje 1f\n1: ret");
 
 static struct flat flat;
@@ -444,10 +445,11 @@ START_TEST(data_that_the_window_has_stored_over_is_not_as_it_was)
 	sample.regs[DECODE_SI] += 0x8;
 	flat.live_start += 0x8;
 	RUN(stored_over);
-	ck_assert_uint_eq(window.n_accesses, 8);
+	ck_assert_uint_eq(window.n_accesses, 10);
 	ck_assert_uint_eq(window.accesses[2].address, HEAP + 0x3000);
 	ck_assert_int_eq(window.accesses[4].state, DECODE_UNKNOWN_REGISTER);
 	ck_assert_int_eq(window.accesses[7].state, DECODE_UNKNOWN_REGISTER);
+	ck_assert_uint_eq(window.accesses[9].address, HEAP + 0x3000); /* nobody stored there */
 }
 END_TEST
 
