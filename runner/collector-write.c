@@ -119,6 +119,16 @@ int collector_end(struct collector *collector)
 			collector,
 			"--source signal: a program uses the signal SIGRTMAX-3 itself; it was "
 			"not sampled from there on");
+	if (collector->tracker.n_signal_hidden)
+		collector_warn(collector,
+			       "--source signal: a static program without names of functions was "
+			       "not sampled, for where it sets signals is not known; --source "
+			       "clock needs no names");
+	if (collector->tracker.n_dump_hidden)
+		collector_warn(collector,
+			       "--dump-signal: a static program without names of functions has no "
+			       "handler of ours, for it could meet that: the signal does what it "
+			       "does without memsight; `memsight ctl snapshot' makes one");
 	collector_commit(collector);
 	collector_end_last(collector);
 	facts.ticks = ticks;

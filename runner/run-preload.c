@@ -94,22 +94,11 @@ static void leave_heap_out(struct run *run)
 /* What was asked for and the agent does not have (docs/events.md). */
 static void tell_static(struct run *run)
 {
-	const struct run_options *options = run->options;
-	const struct {
-		bool is_asked;
-		const char *line;
-	} lacks[] = {
-		{ run->placement.kind[0],
-		  "--heap: blocks of a program that is linked statically stay in its own heap: "
-		  "its libraries cannot be loaded; link it dynamically, or see --membind" },
-		{ options->dump_signal,
-		  "--dump-signal: no handler in a program that is linked statically: the signal "
-		  "does what it does without memsight, and mostly ends it" },
-	};
-
-	for (size_t i = 0; i < sizeof(lacks) / sizeof(*lacks); i++)
-		if (lacks[i].is_asked)
-			run_say(run, lacks[i].line);
+	if (run->placement.kind[0])
+		run_say(run,
+			"--heap: blocks of a program that is linked statically stay in its own "
+			"heap: its libraries cannot be loaded; link it dynamically, or see "
+			"--membind");
 }
 
 /*

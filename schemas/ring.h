@@ -101,6 +101,7 @@ enum ring_dump {
 	RING_DUMP_NOBODYS, /* none was asked for, or the image has not looked yet */
 	RING_DUMP_OURS,
 	RING_DUMP_IN_USE, /* the program has a handler of its own, or ignores it */
+	RING_DUMP_HIDDEN, /* as RING_SIGNAL_HIDDEN: there is no handler */
 };
 
 enum ring_stacks {

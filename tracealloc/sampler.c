@@ -178,24 +178,26 @@ __asm__(".text\n"
 	"	movq $15, %rax\n"
 	"	syscall\n");
 
-static int set_action(const struct sigaction *action, struct sigaction *old)
+int ta_signal_action(int number, const struct sigaction *action, struct sigaction *old)
 {
 	struct kernel_action new = { 0 }, was = { 0 };
 
-	if (action)
+	if (action) {
 		new = (struct kernel_action){ action->sa_sigaction,
 					      (unsigned long)action->sa_flags | RESTORER,
-					      ta_sampler_return, UINT64_MAX };
-	long r = ta_syscall(SYS_rt_sigaction, RING_SIGNAL, action ? (long)&new : 0, (long)&was,
+					      ta_sampler_return, 0 };
+		memcpy(&new.mask, &action->sa_mask, sizeof(new.mask));
+	}
+	long r = ta_syscall(SYS_rt_sigaction, number, action ? (long)&new : 0, (long)&was,
 			    KERNEL_SIGSET_BYTES, 0, 0);
 	if (old)
 		old->sa_sigaction = was.handler;
 	return r < 0 ? -1 : 0;
 }
 #else
-static int set_action(const struct sigaction *action, struct sigaction *old)
+int ta_signal_action(int number, const struct sigaction *action, struct sigaction *old)
 {
-	return ta_real.sigaction ? ta_real.sigaction(RING_SIGNAL, action, old) : -1;
+	return ta_real.sigaction ? ta_real.sigaction(number, action, old) : -1;
 }
 #endif
 
@@ -222,13 +224,13 @@ void ta_sampler_install(void)
 		return;
 	}
 #endif
-	if (set_action(NULL, &old) < 0 ||
+	if (ta_signal_action(RING_SIGNAL, NULL, &old) < 0 ||
 	    (old.sa_handler != SIG_DFL && old.sa_handler != SIG_IGN)) {
 		ta_sampler_stop();
 		return;
 	}
 	memset(&action.sa_mask, 0xff, sizeof(action.sa_mask));
-	set_action(&action, NULL);
+	ta_signal_action(RING_SIGNAL, &action, NULL);
 }
 
 /* ---- Timers ---- */
@@ -307,7 +309,7 @@ static bool is_handler_ours(void)
 {
 	struct sigaction now = { .sa_handler = SIG_DFL };
 
-	return set_action(NULL, &now) == 0 && now.sa_sigaction == handle;
+	return ta_signal_action(RING_SIGNAL, NULL, &now) == 0 && now.sa_sigaction == handle;
 }
 
 void ta_sampler_start(struct ta_thread *thread)

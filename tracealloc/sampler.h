@@ -30,6 +30,9 @@ void ta_sampler_stop(void);
 /* What a program is to see of a handler that was found: of ours nothing. */
 __sighandler_t ta_sampler_hide(__sighandler_t handler);
 
+/* As sigaction(2), past our hooks; of what was set only the handler. -1: it failed. Signal safe. */
+int ta_signal_action(int number, const struct sigaction *action, struct sigaction *old);
+
 /* Is this image sampled? */
 static inline bool ta_sampler_is_on(void)
 {

@@ -235,6 +235,8 @@ static void store_signal_losses(struct tracker *tracker, const struct image *ima
 	}
 	tracker->n_losses += n_lost;
 	tracker->n_signal_stops += has_stopped;
+	tracker->n_signal_hidden += stop == RING_SIGNAL_HIDDEN;
+	tracker->n_dump_hidden += atomic_load(&slot->dump) == RING_DUMP_HIDDEN;
 }
 
 void tracker_stop(struct tracker *tracker, uint64_t ticks)

@@ -56,6 +56,8 @@ struct tracker {
 	struct live_totals *totals; /* NULL: nobody asks */
 	struct samples *samples; /* where samples of --source signal go; NULL: nobody asks */
 	uint64_t n_signal_stops; /* images that use the signal themselves */
+	uint64_t n_signal_hidden; /* that are not sampled: RING_SIGNAL_HIDDEN */
+	uint64_t n_dump_hidden; /* RING_DUMP_HIDDEN */
 	/* Called before an image is forgotten; may be NULL. */
 	void (*forget)(void *user, uint32_t process_id);
 	const struct run_functions *functions; /* that are to be regions; NULL: none */

@@ -8,7 +8,6 @@
 #include "schemas/trace-format.h"
 #include "tracealloc/environment.h"
 #include "tracealloc/functions/functions.h"
-#include "tracealloc/hooks/dump.h"
 #include "tracealloc/hooks/entry.h"
 #include "tracealloc/hooks/hook.h"
 #include "tracealloc/hooks/real.h"
@@ -258,24 +257,6 @@ bool ta_rebind_is_allocator(uintptr_t pc)
 
 void ta_rebind_begin(void)
 {
-}
-
-void ta_dump_install(void)
-{
-}
-
-void ta_dump_look_now(void)
-{
-}
-
-int ta_dump_set(const struct sigaction *action, struct sigaction *old)
-{
-	return ta_real.sigaction(ta_image.dump_signal, action, old);
-}
-
-__sighandler_t ta_dump_hide(__sighandler_t handler)
-{
-	return handler;
 }
 
 void ta_entry_arm(void)

@@ -2,7 +2,9 @@
 
 #include <stddef.h>
 
+#include "tracealloc/agent/agent.h"
 #include "tracealloc/hooks/real.h"
+#include "tracealloc/sampler.h"
 #include "tracealloc/sandbox.h"
 
 /* Async-signal-safe, and all that happens in the program. */
@@ -27,11 +29,16 @@ void ta_dump_install(void)
 
 	if (number == 0)
 		return;
+#if defined(TA_AGENT)
+	if (!ta_agent_may_sample()) {
+		note(RING_DUMP_HIDDEN);
+		return;
+	}
+#endif
 	ta_image.dump_signal = number;
 	/* What is ignored across an exec (nohup) must be so behind the next one, too. */
-	if (ta_real.sigaction && ta_real.sigaction(number, NULL, &now) == 0 &&
-	    now.sa_handler == SIG_DFL)
-		ta_real.sigaction(number, &ours, NULL);
+	if (ta_signal_action(number, NULL, &now) == 0 && now.sa_handler == SIG_DFL)
+		ta_signal_action(number, &ours, NULL);
 	ta_dump_look_now();
 }
 
@@ -40,9 +47,9 @@ void ta_dump_look_now(void)
 	struct sigaction now = { .sa_handler = SIG_DFL };
 
 	/* A filter may forbid to ask; and a child of vfork would tell of itself. */
-	if (ta_sandbox_is_on || !ta_real.sigaction || !ta_image_is_own())
+	if (ta_sandbox_is_on || !ta_image_is_own())
 		return;
-	if (ta_real.sigaction(ta_image.dump_signal, NULL, &now) == 0)
+	if (ta_signal_action(ta_image.dump_signal, NULL, &now) == 0)
 		note(now.sa_handler == handle ? RING_DUMP_OURS : RING_DUMP_IN_USE);
 }
 

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""record --dump-signal: what a signal to the program makes. Arguments: memsight, the victim."""
+"""record --dump-signal: what a signal to the program makes. Arguments: memsight, the victim, and
+where there is one the victim as a static program."""
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,7 +11,7 @@ import time
 
 import whole
 
-MEMSIGHT, VICTIM = map(os.path.abspath, sys.argv[1:3])
+MEMSIGHT, VICTIM, *STATIC = map(os.path.abspath, sys.argv[1:])
 checks = whole.Checks()
 N_BLOCKS = 100
 USR2 = str(int(signal.SIGUSR2))
@@ -204,7 +206,30 @@ def check_bad_input():
                     len(done.stderr.splitlines()) == 1, f"{options}: {done.stderr}")
 
 
+def check_stripped(folder, program):
+    """A static program without names meets no handler of ours; that is said."""
+    stripped = os.path.join(folder, "stripped")
+    whole.run(["strip", "-o", stripped, program])
+    outcome = whole.Outcome([MEMSIGHT, "record", "-q", "-s", "signal", "-o", stripped + ".mst",
+                             "--dump-signal", "USR2", "--", stripped, USR2, "own", "1", "none"])
+    checks.that(outcome.stdout == b"DFL\nwas DFL\nown, 1 calls\nwas own, DFL\n" and
+                outcome.status == 128 + signal.SIGUSR2, f"it saw {outcome.stdout}")
+    for option, text in (("--dump-signal", "has no handler of ours"),
+                         ("--source signal", "was not sampled")):
+        checks.that(any(line.startswith(f"memsight: {option}: ") and text in line
+                        for line in outcome.messages.splitlines()), outcome.messages)
+
+
 with tempfile.TemporaryDirectory(prefix="memsight-test-") as place:
+    for number, VICTIM in enumerate(STATIC):
+        inside = os.path.join(place, str(number))
+        os.mkdir(inside)
+        check_snapshots(inside)
+        check_own_handler(inside)
+        check_blocked(inside)
+        if shutil.which("strip"):
+            check_stripped(inside, VICTIM)
+    VICTIM = os.path.abspath(sys.argv[2])
     check_bad_input()
     check_snapshots(place)
     check_reset(place)
