@@ -82,6 +82,7 @@ struct plan_argument {
 #define PLAN_PLACE_INT	  0x10u /* its lower 32 bits */
 #define PLAN_PLACE_RESULT 0x20u /* no argument, but what the function returns */
 #define PLAN_PLACE_FILE	  0x40u /* of a pool: in a variable of the file (plan_function.variable) */
+#define PLAN_PLACE_MEMBER 0x80u /* of a block: in what the argument points to, at pointer_at */
 
 /* What a function of an allocator is called with (record --alloc-function). */
 struct plan_rule {
@@ -98,8 +99,11 @@ struct plan_rule {
 	uint8_t ref; /* a block that is referred to once more */
 	uint8_t unref; /* once less; | PLAN_PLACE_RESULT: 0 is returned where it ends by that */
 	uint32_t bytes; /* not 0: what size would say */
+	uint16_t pointer_at; /* of PLAN_PLACE_MEMBER */
+	uint16_t end_at; /* likewise: the end of the block, which says its size; 0: size does */
+	uint32_t reserved;
 };
-_Static_assert(sizeof(struct plan_rule) == 16, "is shared");
+_Static_assert(sizeof(struct plan_rule) == 24, "is shared");
 
 /* Where the kernel says that a function is entered or left (--function-method uprobe). */
 struct plan_uprobe {
@@ -133,4 +137,4 @@ struct plan_function {
 	struct plan_rule rule;
 	uint64_t variable; /* ELF address, where the rule has PLAN_PLACE_FILE */
 };
-_Static_assert(sizeof(struct plan_function) == 368, "is shared");
+_Static_assert(sizeof(struct plan_function) == 376, "is shared");

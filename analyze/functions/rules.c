@@ -17,6 +17,8 @@ enum takes {
 	TAKES_POOL, /* also @NAME */
 	TAKES_SIZE, /* also a number, or argN*argM */
 	TAKES_RESULT, /* ret, or *argN */
+	TAKES_BLOCK, /* also argN[OFFSET] */
+	TAKES_END, /* argN[OFFSET] */
 	TAKES_LEFT, /* ret */
 	TAKES_WORD,
 };
@@ -29,7 +31,8 @@ static const struct key {
 } keys[] = {
 	{ "size", TAKES_SIZE, offsetof(struct plan_rule, size) },
 	{ "count", TAKES_ARGUMENT, offsetof(struct plan_rule, count) },
-	{ "ptr", TAKES_RESULT, offsetof(struct plan_rule, pointer) },
+	{ "ptr", TAKES_BLOCK, offsetof(struct plan_rule, pointer) },
+	{ "end", TAKES_END, 0 },
 	{ "old", TAKES_ARGUMENT, offsetof(struct plan_rule, old) },
 	{ "free", TAKES_ARGUMENT, offsetof(struct plan_rule, free) },
 	{ "next", TAKES_ARGUMENT, offsetof(struct plan_rule, next) },
@@ -44,7 +47,8 @@ static const struct key {
 };
 #define N_KEYS (sizeof(keys) / sizeof(keys[0]))
 #define ALL_KEYS                                                                                   \
-	"size, count, ptr, old, free, next, ref, unref, left, pool, create, reset, destroy, name"
+	"size, count, ptr, end, old, free, next, ref, unref, left, pool, create, reset, destroy, " \
+	"name"
 
 /* What is being read, and where a mistake is told. */
 struct reader {
@@ -97,6 +101,46 @@ static int read_size(const struct reader *reader, const char *at, size_t n)
 				"a size is argN, intN, argN*argM, or a number of bytes");
 }
 
+/* argN[OFFSET]; 0: it is none. */
+static uint8_t read_member(const char *at, size_t n, uint16_t *ret_offset)
+{
+	const char *open = memchr(at, '[', n);
+	char number[8] = "";
+	uint64_t offset;
+	size_t n_number;
+
+	if (!open || at[n - 1] != ']')
+		return 0;
+	n_number = n - (size_t)(open + 1 - at) - 1;
+	if (n_number == 0 || n_number >= sizeof(number))
+		return 0;
+	memcpy(number, open + 1, n_number);
+	if (parse_number(number, &offset) < 0 || offset > UINT16_MAX)
+		return 0;
+	*ret_offset = (uint16_t)offset;
+	return read_argument(at, (size_t)(open - at));
+}
+
+static int read_block(const struct reader *reader, const char *at, size_t n)
+{
+	struct plan_rule *plan = &reader->rule->plan;
+	uint8_t place = read_member(at, n, &plan->pointer_at);
+
+	if (!place || place & PLAN_PLACE_INT)
+		return refuse(reader, at,
+			      "what is known at the end of a call is ret, *argN, or argN[OFFSET]");
+	plan->pointer = place | PLAN_PLACE_MEMBER;
+	return 0;
+}
+
+static int read_end(const struct reader *reader, const char *at, size_t n)
+{
+	reader->rule->end = read_member(at, n, &reader->rule->plan.end_at);
+	return reader->rule->end && reader->rule->plan.end_at
+		       ? 0
+		       : refuse(reader, at, "an end is argN[OFFSET], of the argument of ptr=");
+}
+
 static int read_result(const struct reader *reader, const char *at, size_t n, uint8_t *ret_place)
 {
 	uint8_t place = n > 1 && *at == '*' ? read_argument(at + 1, n - 1) : 0;
@@ -131,8 +175,15 @@ static int read_value(const struct reader *reader, const struct key *key, const 
 	switch (key->takes) {
 	case TAKES_SIZE:
 		return read_size(reader, at, n);
+	case TAKES_BLOCK:
+		if (memchr(at, '[', n))
+			return read_block(reader, at, n);
+		reader->rule->plan.pointer_at = 0;
+		return read_result(reader, at, n, place);
 	case TAKES_RESULT:
 		return read_result(reader, at, n, place);
+	case TAKES_END:
+		return read_end(reader, at, n);
 	case TAKES_LEFT:
 		reader->rule->is_left = n == 3 && strncmp(at, "ret", n) == 0;
 		return reader->rule->is_left ? 0 : refuse(reader, at, "what is left is ret");
@@ -172,12 +223,15 @@ static int read_pair(const struct reader *reader, const char *at, size_t n)
 static int check(const struct reader *reader, const char *at)
 {
 	struct plan_rule *plan = &reader->rule->plan;
-	bool has_size = plan->size || plan->bytes;
+	bool has_end = plan->end_at, has_size = plan->size || plan->bytes;
 
 	if (has_size && !plan->pointer)
 		plan->pointer = PLAN_PLACE_RESULT;
-	if (plan->pointer && !has_size)
-		return refuse(reader, at, "a block needs its size=");
+	if (has_end && (has_size || plan->pointer != (reader->rule->end | PLAN_PLACE_MEMBER)))
+		return refuse(reader, at,
+			      "end= goes with ptr= of the same argument, and without size=");
+	if (plan->pointer && !has_size && !has_end)
+		return refuse(reader, at, "a block needs its size=, or end=");
 	if (plan->pointer && plan->create)
 		return refuse(reader, at, "a call makes a block, or a pool: ptr= or create=");
 	if (plan->count && !plan->size)

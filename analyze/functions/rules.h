@@ -19,6 +19,7 @@ struct function_rule {
 	struct plan_rule plan;
 	char *variable; /* that has the pool; NULL: an argument has it */
 	const char *set; /* of --allocators, whose line it is; NULL: none */
+	uint8_t end; /* the argument of plan.end_at */
 	bool is_left; /* the result of plan.unref says whether the block has ended */
 	bool has_matched;
 	struct nearest_name nearest; /* set by who asks for it */

@@ -4,6 +4,7 @@
 #include "tracealloc/functions/functions.h"
 #include "tracealloc/plugin/note.h"
 #include "tracealloc/stack/thunk.h"
+#include "tracealloc/stack/unwind-walk.h"
 
 #if defined(__x86_64__)
 #define MAX_BYTES   (UINT64_C(1) << 47)
@@ -26,6 +27,12 @@ static uint64_t argument(const uintptr_t *slot, uint8_t place)
 static uint64_t argument_or_none(const uintptr_t *slot, uint8_t place)
 {
 	return place ? argument(slot, place) : 0;
+}
+
+/* What lies at an address of the program's, or 0: whoever wrote the rule may be wrong. */
+static uint64_t word_at(uint64_t address)
+{
+	return ta_walk_is_readable(address) ? *(const uint64_t *)address : 0;
 }
 
 /* Of a variable of the file it is what it holds now. */
@@ -114,8 +121,8 @@ void ta_allocator_wait(const struct ta_hook *hook, const struct ta_function *fun
 		.size = size_of(slot, rule),
 		.pool = pool_of(slot, function),
 		.old = argument_or_none(slot, rule->old | rule->unref),
-		.out = argument_or_none(
-			slot, (uint8_t)((rule->pointer | rule->create) & ~PLAN_PLACE_RESULT)),
+		.out = argument_or_none(slot, (rule->pointer | rule->create) &
+						      (PLAN_PLACE_NUMBER | PLAN_PLACE_INT)),
 		.begin_ticks = rule->old || rule->unref & PLAN_PLACE_RESULT ? ta_ticks_begin() : 0,
 		.is_unref = rule->unref,
 	};
@@ -140,7 +147,7 @@ static void note_chain(const struct ta_hook *hook, uint64_t block, uint64_t offs
 {
 	for (uint32_t i = 0; block && i < MOST_CHAINS; i++) {
 		note_end(hook, TRACE_CALL_BLOCK_END, block, 0);
-		block = *(const uintptr_t *)(block + offset);
+		block = word_at(block + offset);
 	}
 }
 
@@ -183,12 +190,22 @@ static struct ta_alloc_call *find_call(struct ta_thread *thread, uintptr_t slot)
 	return NULL;
 }
 
-/* What a function hands out where it returns 0, or its result. */
-static uint64_t handed_out(const struct ta_alloc_call *call, uint8_t place, uint64_t result)
+/* What a function hands out where it returns 0, or its result, or what it has left in a struct. */
+static uint64_t handed_out(const struct ta_alloc_call *call, const struct plan_rule *rule,
+			   uint64_t result)
 {
+	uint8_t place = rule->pointer | rule->create;
+
 	if (!place || place == PLAN_PLACE_RESULT)
 		return place ? result : 0;
-	return call->out && (int32_t)result == 0 ? *(const uintptr_t *)call->out : 0;
+	if (!call->out || (!(place & PLAN_PLACE_MEMBER) && (int32_t)result != 0))
+		return 0;
+	return word_at(call->out + rule->pointer_at);
+}
+
+static uint64_t size_up_to(uint64_t end, uint64_t block)
+{
+	return end > block && end - block <= MAX_BYTES ? end - block : 0;
 }
 
 /*
@@ -199,18 +216,20 @@ static bool note_results(struct ta_hook *hook, const struct ta_function *functio
 			 const struct ta_alloc_call *call, uint64_t result, bool is_quick)
 {
 	const uintptr_t *frame = (const uintptr_t *)call->slot - 1;
-	uint64_t pool = handed_out(call, function->rule->create, result);
+	const struct plan_rule *rule = function->rule;
+	uint64_t out = handed_out(call, rule, result);
 	struct ta_note_block block = {
-		.address = handed_out(call, function->rule->pointer, result),
-		.size = call->size,
+		.address = rule->pointer ? out : 0,
+		.size = rule->end_at ? size_up_to(word_at(call->out + rule->end_at), out)
+				     : call->size,
 		.pool = call->pool,
 		.name = function->name_id,
 		.old = call->old,
 		.begin_ticks = call->begin_ticks,
 	};
 
-	if (pool)
-		note_end(hook, TRACE_CALL_POOL_RESET, pool, function->name_id);
+	if (rule->create && out)
+		note_end(hook, TRACE_CALL_POOL_RESET, out, function->name_id);
 	if (block.address && block.size) {
 		if (!is_quick)
 			ta_hook_stack(hook, frame);
@@ -239,7 +258,7 @@ static bool finish_call(const struct ta_function *function, const struct ta_allo
 	if (is_quick)
 		return false;
 	/* In a pause nothing is born, and all ends are recorded. */
-	if (!call->old || !handed_out(call, function->rule->pointer, result) ||
+	if (!call->old || !handed_out(call, function->rule, result) ||
 	    !ta_hook_enter_kept(&hook, frame, RING_EVENTS_HEAP))
 		return true;
 	note_end(&hook, TRACE_CALL_BLOCK_END, call->old, 0);

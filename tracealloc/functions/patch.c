@@ -101,7 +101,7 @@ static uint8_t *map_near(const struct ta_place *place, size_t n_bytes)
 	uint64_t high = ((place->end + STEP_BYTES) & ~(STEP_BYTES - 1)) + FAR_BYTES;
 	uint8_t *found = NULL;
 
-	if (place->end - place->start + n_bytes > REACH_BYTES / 4)
+	if (place->end - place->start + n_bytes > REACH_BYTES / 2)
 		return NULL;
 	for (uint64_t by = 0; !found && by < REACH_BYTES && by + STEP_BYTES < low; by += STEP_BYTES)
 		found = try_map(low - by, n_bytes);

@@ -31,7 +31,10 @@ SUMS = {
     "talloc": lambda rows: sum(size * n for size, n in rows),
     "jemalloc": lambda rows: sum(size * n for size, n in rows),
     "mimalloc": lambda rows: sum(n for _, n in rows),
+    "obstack": lambda rows: sum(size * n for size, n in rows),
+    "partitionalloc": lambda rows: sum(n for _, n in rows),
 }
+ENDED_BELOW = {"talloc", "obstack"}
 # What a heap of mimalloc is made of is given back with it, and was taken within the library.
 LOSSES = {"mimalloc": {("own allocators", "ends of blocks whose begin was not seen"): 1}}
 
@@ -54,8 +57,8 @@ def main():
         checks.that(database.losses() == LOSSES.get(allocator, {}), f"{database.losses()}")
         ended, = database.ask("SELECT count(*), sum(end_kind = 6) FROM allocation JOIN pool ON"
                               " pool.id = pool_id WHERE allocator = ? AND end_kind", allocator)
-        # Blocks of talloc end with those of malloc that they lie in.
-        checks.that(ended[0] > 1000 and (ended[1] == 0) == (allocator != "talloc"),
+        # Blocks of talloc and chunks of obstacks end with those of malloc that they lie in.
+        checks.that(ended[0] > 1000 and (ended[1] == 0) == (allocator not in ENDED_BELOW),
                     f"{ended}: each ends by its own call")
         print(found, ended)
     checks.end()

@@ -159,11 +159,18 @@ def check_refusals(folder):
             (2, ("--alloc-function", "solve_(:size=arg1"), "(at character 1)"),
             (2, ("--alloc-function", "a:size=arg13"), "a size is argN, intN, argN*argM, or a number"
              " of bytes (at character 8)"),
-            (2, ("--alloc-function", "a:size=arg1,bytes=arg2"), "no key: size, count, ptr, old,"
-             " free, next, ref, unref, left, pool, create, reset, destroy, name (at character 13)"),
+            (2, ("--alloc-function", "a:size=arg1,bytes=arg2"), "no key: size, count, ptr, end,"
+             " old, free, next, ref, unref, left, pool, create, reset, destroy, name (at"
+             " character 13)"),
             (2, ("--alloc-function", "a:size=arg1,ptr=arg2"), "is ret, or *argN (at character 17)"),
             (2, ("--alloc-function", "a:free=ret"), "one of arg1 to arg12, int1 to int12"),
-            (2, ("--alloc-function", "a:ret=ptr"), "a block needs its size= (at character 3)"),
+            (2, ("--alloc-function", "a:ptr=arg1[8"), "*argN, or argN[OFFSET] (at character 7)"),
+            (2, ("--alloc-function", "a:ptr=arg1[70000],size=8"), "or argN[OFFSET]"),
+            (2, ("--alloc-function", "a:ptr=arg1[8],end=arg1"), "an end is argN[OFFSET]"),
+            (2, ("--alloc-function", "a:ptr=arg1[8],end=arg2[16]"), "ptr= of the same argument"),
+            (2, ("--alloc-function", "a:ptr=arg1[8],end=arg1[16],size=8"), "without size="),
+            (2, ("--alloc-function", "a:ret=ptr"), "a block needs its size=, or end= (at"
+             " character 3)"),
             (2, ("--alloc-function", "a:pool=arg1"), "one of size, free, ref, unref, create,"),
             (2, ("--alloc-function", "a:ref=arg1,left=ret"), "left= goes with unref="),
             (2, ("--alloc-function", "a:unref=arg1,left=arg2"), "what is left is ret"),
