@@ -99,6 +99,10 @@ static void tell_static(struct run *run)
 			"--heap: blocks of a program that is linked statically stay in its own "
 			"heap: its libraries cannot be loaded; link it dynamically, or see "
 			"--membind");
+	if (run->options->load)
+		run_say(run,
+			"--load: a program that is linked statically loads no plug-ins; what it "
+			"starts may");
 }
 
 /*

@@ -8,6 +8,7 @@
 #include "common/text.h"
 #include "runner/processes/image-proc.h"
 #include "runner/watch/symbol.h"
+#include "schemas/agent.h"
 #include "schemas/recording.h"
 
 #define MAX_NEAREST 8 /* images whose names are compared: it takes their time */
@@ -70,7 +71,7 @@ static void look_into(void *user, const struct image_map *map)
 	uint64_t bias;
 
 	if (search->address || !(map->prot & PROT_EXEC) || map->path[0] != '/' ||
-	    strstr(map->path, RECORDING_LIBRARY) ||
+	    strstr(map->path, RECORDING_LIBRARY) || strstr(map->path, AGENT_LIBRARY) ||
 	    (search->module && !is_module(search, map->path)))
 		return;
 	search->has_module = true;

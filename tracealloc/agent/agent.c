@@ -8,7 +8,6 @@
 #include "schemas/trace-format.h"
 #include "tracealloc/environment.h"
 #include "tracealloc/functions/functions.h"
-#include "tracealloc/hooks/entry.h"
 #include "tracealloc/hooks/hook.h"
 #include "tracealloc/hooks/real.h"
 #include "tracealloc/image.h"
@@ -256,10 +255,6 @@ bool ta_rebind_is_allocator(uintptr_t pc)
 }
 
 void ta_rebind_begin(void)
-{
-}
-
-void ta_entry_arm(void)
 {
 }
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""record --start-after a function. Arguments: memsight, the victim."""
+"""record --start-after a function. Arguments: memsight, the victim, and where there is one the victim
+as a static program."""
 import os
 import platform
 import subprocess
@@ -8,7 +9,7 @@ import tempfile
 
 import whole
 
-MEMSIGHT, VICTIM = map(os.path.abspath, sys.argv[1:3])
+MEMSIGHT, VICTIM, *STATIC = map(os.path.abspath, sys.argv[1:])
 checks = whole.Checks()
 N_THREADS, N_BLOCKS = 8, 100
 IN_THREADS = {2000 + t: 1 for t in range(N_THREADS)}
@@ -130,4 +131,8 @@ with tempfile.TemporaryDirectory(prefix="memsight-test-") as place:
     check_windows(place)
     check_refused(place)
     check_forbidden(place)
+    for VICTIM in STATIC:
+        check_exact(place)
+        check_processes(place)
+        check_windows(place)
 checks.end()
