@@ -228,7 +228,8 @@ static int add_allocators(struct function_choice *choice, const struct option_se
 
 static const char no_names[] =
 	"names of stripped files are not known: MODULE!0x1234 is the function "
-	"at that address";
+	"at that address; the C library's are meant by libc!NAME, and its malloc is recorded "
+	"without this";
 static const char no_such_file[] = "neither the program nor a library of it is called so";
 
 /* Of a set that comes with memsight the program may have a part, or none. */

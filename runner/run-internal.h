@@ -83,6 +83,9 @@ void run_agent_start(struct run *run);
 /* Make run->envp, the command's environment. Says what of the command will not be recorded. */
 int run_environment_make(struct run *run);
 
+/* Say what else is not done in a program that has no code of ours. */
+void run_say_without_code(const struct run *run);
+
 /* ---- run-output.c ---- */
 
 /* Open the output (the command's pid may be part of its name) and begin the trace in it. */

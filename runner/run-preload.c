@@ -91,6 +91,16 @@ static void leave_heap_out(struct run *run)
 	run_say(run, line);
 }
 
+void run_say_without_code(const struct run *run)
+{
+	if (run->options->dump_signal)
+		run_say(run, "--dump-signal: there is no handler in such a program: the signal "
+			     "does what it does without memsight, and mostly ends it");
+	if (samples_signal_period(&run->collector.samples))
+		run_say(run, "--source signal: such a program is not sampled by it; see --source "
+			     "clock");
+}
+
 /* What was asked for and the agent does not have (docs/events.md). */
 static void tell_static(struct run *run)
 {
@@ -126,10 +136,7 @@ static const char *choose_preload(struct run *run)
 			 run->options->command[0], untraced_kinds[why_not],
 			 run->options->functions ? " and functions" : "");
 		run_say(run, line);
-		if (run->options->dump_signal)
-			run_say(run, "--dump-signal: there is no handler in such a program: the "
-				     "signal does what it does without memsight, and mostly ends "
-				     "it");
+		run_say_without_code(run);
 	} else if (image_file_has_malloc(run->program) && !image_command_is_musl(run->program)) {
 		snprintf(line, sizeof(line),
 			 "%s has a malloc of its own: blocks that it does not take from the C "

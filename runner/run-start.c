@@ -348,6 +348,7 @@ static void say_static(struct run *run, const char *what, const char *why, const
 		 "%s is linked statically: its allocations are not recorded (%s%s%s%s)",
 		 run->options->command[0], what, why, hint[0] ? ": " : "", hint);
 	run_say(run, line);
+	run_say_without_code(run);
 }
 
 /* Into one that is linked statically our library cannot be loaded: the agent is put there. */

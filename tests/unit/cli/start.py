@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""record --start-after a function. Arguments: memsight, the victim, and where there is one the victim
-as a static program."""
+"""record --start-after a function. Arguments: memsight, the victim, and where there is one the
+victim as a static program."""
 import os
 import platform
 import subprocess
