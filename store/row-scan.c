@@ -110,6 +110,7 @@ enum {
 	TOUCH_PICTURE,
 	TOUCH_LATENCY,
 	TOUCH_NODE,
+	TOUCH_SITE,
 	TOUCH_TABLES,
 	TOUCH_SAMPLE,
 	TOUCH_TIME = TOUCH_SAMPLE + SAMPLE_TIME,
@@ -137,6 +138,7 @@ static struct picture_row_touch touch_of(const int64_t *const *columns, uint32_t
 		.size = columns[TOUCH_SIZE][i],
 		.latency = or_else(columns[TOUCH_LATENCY][i], 0),
 		.node = node == SCAN_NULL ? 0 : (int64_t)((uint64_t)node + 1),
+		.site_id = or_else(columns[TOUCH_SITE][i], 0),
 		.picture = columns[TOUCH_PICTURE][i],
 	};
 }
@@ -181,7 +183,7 @@ int picture_scan_touches(sqlite3 *db, int64_t run_id, const struct picture_touch
 	const struct scan_query query = {
 		"touch",
 		"owner_kind, owner_id, role, address, is_write, data_src, share, phase, frame_id,"
-		" size, picture, latency, node, tables, sample_id, " SAMPLE,
+		" size, picture, latency, node, site_id, tables, sample_id, " SAMPLE,
 		run_id,
 	};
 	const struct scan_choice choice = { TOUCH_OWNER + 1, choose_touches, visitor->blocks };

@@ -45,6 +45,7 @@ struct picture_row_touch {
 	int phase;
 	int64_t latency; /* cycles; 0: not known */
 	int64_t node; /* of a page fault: that of its page + 1; 0: not known */
+	int64_t site_id; /* stack.id of the heap block; 0: none */
 	int64_t picture; /* enum picture_direction */
 };
 

@@ -6,7 +6,7 @@
 
 #include "common/array.h"
 #include "common/cleanup.h"
-#include "store/columns/choose-encoding.h"
+#include "store/columns/column.h"
 #include "store/compact/chunk-store.h"
 #include "store/compact/compact.h"
 #include "store/compact/frames.h"
@@ -16,9 +16,17 @@
 
 #define TILE_ROWS  256u /* rows that are turned into columns at a time: they stay in the cache */
 #define TRY_CHUNKS 64u /* how often narrowings are tried */
-#define TRIAL_ROWS 8192u /* on so many */
+#define TRIAL_ROWS 8192u /* on so many, ... */
+#define N_PIECES   4u /* ... from here and there: places may be special */
+#define ENOUGH	   256u /* bytes, of which nothing is worth more trials */
 #define LEAST_ROOM 1024u /* rows; most recordings of short programs have no more */
 _Static_assert((CHUNK_ROWS & (CHUNK_ROWS - 1)) == 0, "room is doubled up to a chunk");
+
+/* Rows that are written as one piece of each column. */
+struct piece {
+	uint32_t first;
+	uint32_t n;
+};
 
 struct column {
 	int64_t *values; /* n_room */
@@ -179,7 +187,7 @@ int chunk_writer_open(struct db *db, const struct rows_table *rows,
 /* ---- Storing a chunk ---- */
 
 static struct chunk_values values_of(const struct chunk_writer *writer, unsigned i,
-				     struct chunk_plan plan, const struct chunk_piece *piece)
+				     struct chunk_plan plan, const struct piece *piece)
 {
 	const struct column *columns = writer->columns;
 
@@ -193,20 +201,27 @@ static struct chunk_values values_of(const struct chunk_writer *writer, unsigned
 }
 
 /* Of rows from the middle of a piece: the start of a run may be special. */
-static struct chunk_piece middle_of(struct chunk_piece piece, uint32_t most)
+static struct piece middle_of(struct piece piece, uint32_t most)
 {
-	return piece.n <= most ? piece
-			       : (struct chunk_piece){ piece.first + (piece.n - most) / 2, most };
+	return piece.n <= most ? piece : (struct piece){ piece.first + (piece.n - most) / 2, most };
 }
 
-static void choose_pieces(const struct chunk_writer *writer, struct chunk_trial *trial)
+/* How a column is narrowed best, by some rows of this chunk. */
+struct trial {
+	struct piece pieces[N_PIECES];
+	unsigned n_pieces;
+	struct chunk_plan best;
+	size_t n_bytes; /* by that */
+};
+
+static void choose_pieces(const struct chunk_writer *writer, struct trial *trial)
 {
 	const struct chunk_frames *frames = &writer->frames;
 	uint32_t n = frames->n, first = 0;
-	uint32_t n_pieces = n < CHUNK_TRIAL_PIECES ? n : CHUNK_TRIAL_PIECES;
+	uint32_t n_pieces = n < N_PIECES ? n : N_PIECES;
 
 	for (uint32_t i = 0; i < n; i++) {
-		struct chunk_piece piece = { first, frames->items[i].n_rows };
+		struct piece piece = { first, frames->items[i].n_rows };
 		first += piece.n;
 		if (trial->n_pieces < n_pieces &&
 		    i >= n * (2 * trial->n_pieces + 1) / (2 * n_pieces))
@@ -214,25 +229,54 @@ static void choose_pieces(const struct chunk_writer *writer, struct chunk_trial 
 	}
 }
 
-/* Find how each column is narrowed best, by some rows of this chunk. */
+static int try_plan(struct chunk_writer *writer, unsigned i, struct chunk_plan plan,
+		    struct trial *trial)
+{
+	size_t n_all = 0;
+	int r = 0;
+
+	for (unsigned k = 0; k < trial->n_pieces && r == 0; k++) {
+		const struct chunk_values values = values_of(writer, i, plan, &trial->pieces[k]);
+		const void *bytes;
+		size_t n;
+		r = chunk_column_encode(writer->encoder, &values, plan, &bytes, &n);
+		n_all += r == 0 ? n : 0;
+	}
+	/* What is relative cannot be what another column is relative to: it must be worth it. */
+	if (plan.coding == CHUNK_RELATIVE)
+		n_all += n_all / 64;
+	if (r == 0 && n_all < trial->n_bytes) {
+		trial->best = plan;
+		trial->n_bytes = n_all;
+	}
+	return r == -ERANGE ? 0 : r;
+}
+
 static int try_plans(struct chunk_writer *writer)
 {
-	const struct chunk_piece all = { 0, writer->n };
-	struct chunk_trial trial = { .encoder = writer->encoder };
+	struct column *columns = writer->columns;
+	struct trial trial = { .n_pieces = 0 };
 	int r = 0;
 
 	choose_pieces(writer, &trial);
 	for (unsigned i = 0; i < writer->n_columns && r == 0; i++) {
-		trial.column = i;
-		trial.is_real[i] = writer->columns[i].is_real;
-		trial.values[i] = values_of(writer, i, (struct chunk_plan){ 0 }, &all);
-		r = chunk_trial_choose(&trial, &trial.plans[i]);
-		writer->columns[i].plan = trial.plans[i];
+		static const enum chunk_coding alone[] = { CHUNK_PLAIN, CHUNK_DELTA,
+							   CHUNK_DICTIONARY };
+		trial.n_bytes = SIZE_MAX;
+		for (unsigned k = 0; k < 3 && r == 0 && trial.n_bytes > ENOUGH; k++)
+			r = try_plan(writer, i, (struct chunk_plan){ alone[k], 0 }, &trial);
+		for (unsigned k = 0; k < i && r == 0 && trial.n_bytes > ENOUGH; k++) {
+			const struct chunk_plan plan = { CHUNK_RELATIVE, (uint8_t)k };
+			if (!columns[i].is_real && !columns[k].is_real &&
+			    columns[k].plan.coding != CHUNK_RELATIVE)
+				r = try_plan(writer, i, plan, &trial);
+		}
+		columns[i].plan = trial.best;
 	}
 	return r;
 }
 
-static int encode(struct chunk_writer *writer, unsigned i, const struct chunk_piece *piece,
+static int encode(struct chunk_writer *writer, unsigned i, const struct piece *piece,
 		  const void **ret_bytes, size_t *ret_n)
 {
 	struct chunk_plan plan = writer->columns[i].plan;
@@ -256,8 +300,7 @@ static int append(struct chunk_writer *writer, const void *bytes, size_t n)
 }
 
 /* A frame: a piece of each column. */
-static int store_frame(struct chunk_writer *writer, unsigned number,
-		       const struct chunk_piece *piece)
+static int store_frame(struct chunk_writer *writer, unsigned number, const struct piece *piece)
 {
 	const void *bytes;
 	size_t n;
@@ -282,12 +325,11 @@ static int store_frame(struct chunk_writer *writer, unsigned number,
 
 static int store_frames(struct chunk_writer *writer)
 {
-	struct chunk_piece piece = { 0, 0 };
+	struct piece piece = { 0, 0 };
 	int r = 0;
 
 	for (uint32_t i = 0; i < writer->frames.n && r == 0; i++) {
-		piece = (struct chunk_piece){ piece.first + piece.n,
-					      writer->frames.items[i].n_rows };
+		piece = (struct piece){ piece.first + piece.n, writer->frames.items[i].n_rows };
 		r = store_frame(writer, i, &piece);
 	}
 	return r;
@@ -297,7 +339,7 @@ static int store_frames(struct chunk_writer *writer)
 static int arrange(struct chunk_writer *writer)
 {
 	for (unsigned i = 0; i < writer->n_columns; i++) {
-		const struct chunk_piece all = { 0, writer->n };
+		const struct piece all = { 0, writer->n };
 		struct chunk_values values = values_of(writer, i, (struct chunk_plan){ 0 }, &all);
 		writer->columns[i].survey = chunk_survey(&values);
 	}

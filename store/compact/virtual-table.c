@@ -6,23 +6,57 @@
 #include <string.h>
 
 #include "store/compact/chunk-store.h"
-#include "store/compact/cursor.h"
-#include "store/compact/filter.h"
 
-#define DESCENDING 1 /* idxNum */
+#define DESCENDING  1 /* idxNum */
+#define MAX_FILTERS 8u
 
 struct table {
 	sqlite3_vtab base;
 	struct chunk_store *store;
-	struct chunk_view view;
 	char *name;
 	unsigned columns[CHUNK_COLUMNS]; /* their places in the chunks */
 	bool is_real[CHUNK_COLUMNS];
+	/* Rows that it shows, each number of a row once; places in the chunks: */
+	unsigned row_id; /* of these numbers, which ascend */
+	unsigned tables; /* of the word that has ... */
+	int64_t bit; /* ... this bit; 0: all are shown */
 };
 
+/*
+ * NULL, or a value from low to high. SQLite looks at each row again: leaving one out costs time
+ * only.
+ */
+struct filter {
+	unsigned column; /* place in the chunks */
+	bool wants_null;
+	int64_t low;
+	int64_t high;
+};
+
+/* Where a cursor is in one series. */
+struct place {
+	size_t first, end; /* chunks that were not begun yet */
+	const struct chunk_head *head; /* NULL: behind the last row */
+	uint32_t from, to; /* rows of it that are left, with the one at hand */
+	int64_t row_id; /* of that one, where the other series has rows, too */
+	struct chunk_column *columns[CHUNK_COLUMNS]; /* taken; NULL: not yet */
+	const struct chunk_column *tables; /* NULL: all rows are shown */
+	const struct chunk_column *tested[MAX_FILTERS]; /* by filter; NULL: all rows left fit */
+};
+
+/* Rows in the order of their numbers, both series merged. Columns are decoded when asked for. */
 struct cursor {
 	sqlite3_vtab_cursor base;
-	struct chunk_cursor *rows;
+	struct chunk_store *store;
+	const struct table *table;
+	bool is_begun;
+	bool is_descending;
+	bool is_empty; /* no row can fit */
+	struct filter filters[MAX_FILTERS];
+	unsigned n_filters;
+	struct place places[CHUNK_SERIES];
+	struct place *place; /* of the row at hand */
+	int64_t chunk; /* that was read last: after -EBADMSG the damaged one; 0: their list is */
 };
 
 /* ---- Tables ---- */
@@ -48,8 +82,9 @@ static int read_source(const char *text, unsigned n_columns, struct table *table
 	chunks->name = strndup(name, n_name);
 	chunks->n_columns = (unsigned)numbers[0];
 	chunks->id_column = (unsigned)numbers[1];
-	table->view = (struct chunk_view){ (unsigned)numbers[2], (unsigned)numbers[3],
-					   (int64_t)numbers[4] };
+	table->row_id = (unsigned)numbers[2];
+	table->tables = (unsigned)numbers[3];
+	table->bit = (int64_t)numbers[4];
 	for (unsigned i = 0; i < n_columns; i++)
 		table->columns[i] = (unsigned)numbers[5 + i];
 	return chunks->name ? 0 : -ENOMEM;
@@ -145,11 +180,20 @@ static int fail(struct table *table, int error, int64_t chunk)
 
 /* ---- Planning ---- */
 
+/* An operator that can be used. */
+static bool takes(unsigned char op)
+{
+	return op == SQLITE_INDEX_CONSTRAINT_EQ || op == SQLITE_INDEX_CONSTRAINT_IS ||
+	       op == SQLITE_INDEX_CONSTRAINT_GT || op == SQLITE_INDEX_CONSTRAINT_GE ||
+	       op == SQLITE_INDEX_CONSTRAINT_LT || op == SQLITE_INDEX_CONSTRAINT_LE ||
+	       op == SQLITE_INDEX_CONSTRAINT_ISNULL;
+}
+
 /* The column of the chunks that a constraint is about; -1: none that has integers. */
 static int integer_column(const struct table *table, int column)
 {
 	if (column < 0)
-		return (int)table->view.row_id;
+		return (int)table->row_id;
 	return table->is_real[column] ? -1 : (int)table->columns[column];
 }
 
@@ -197,7 +241,7 @@ static void add_cost(const struct table *table, unsigned column, unsigned char o
 	double rows = (double)info->estimatedRows / 3;
 
 	if (is_equal) {
-		bool is_id = column == table->view.row_id;
+		bool is_id = column == table->row_id;
 		double each = spread.is_ascending || is_id ? 30 : CHUNK_ROWS / 10.0;
 		rows = is_id ? 1 : n_rows / spread.values;
 		cost = 20 + 2 * rows + (is_id ? 0 : spread.chunks * each);
@@ -212,14 +256,14 @@ static void add_cost(const struct table *table, unsigned column, unsigned char o
 static bool is_in_order(const struct table *table, const sqlite3_index_info *info)
 {
 	return info->nOrderBy == 1 &&
-	       integer_column(table, info->aOrderBy[0].iColumn) == (int)table->view.row_id;
+	       integer_column(table, info->aOrderBy[0].iColumn) == (int)table->row_id;
 }
 
 /* idxStr: two letters for each constraint that is used, '!' + column and its operator. */
 static int table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 {
 	struct table *table = (struct table *)base;
-	char *text = sqlite3_malloc(2 * CHUNK_FILTERS + 1);
+	char *text = sqlite3_malloc(2 * MAX_FILTERS + 1);
 	int n = 0;
 
 	if (!text)
@@ -231,10 +275,10 @@ static int table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 		return fail(table, r, 0);
 	info->estimatedRows = chunk_store_n_rows(table->store) + 1;
 	info->estimatedCost = 2 * (double)info->estimatedRows + 100;
-	for (int i = 0; i < info->nConstraint && n < (int)CHUNK_FILTERS; i++) {
+	for (int i = 0; i < info->nConstraint && n < (int)MAX_FILTERS; i++) {
 		int column = integer_column(table, info->aConstraint[i].iColumn);
 		unsigned char op = info->aConstraint[i].op;
-		if (!info->aConstraint[i].usable || column < 0 || !chunk_filter_takes(op))
+		if (!info->aConstraint[i].usable || column < 0 || !takes(op))
 			continue;
 		text[2 * n] = (char)('!' + column);
 		text[2 * n + 1] = (char)op;
@@ -250,7 +294,309 @@ static int table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 	return SQLITE_OK;
 }
 
-/* ---- Cursors ---- */
+/* ---- Filters ---- */
+
+/* Bounds by an integer. */
+static void add_integer(struct cursor *cursor, unsigned column, unsigned char op, int64_t value)
+{
+	struct filter filter = { column, false, INT64_MIN, INT64_MAX };
+
+	if ((op == SQLITE_INDEX_CONSTRAINT_GT && value == INT64_MAX) ||
+	    (op == SQLITE_INDEX_CONSTRAINT_LT && value == INT64_MIN)) {
+		cursor->is_empty = true;
+		return;
+	}
+	switch (op) {
+	case SQLITE_INDEX_CONSTRAINT_EQ:
+	case SQLITE_INDEX_CONSTRAINT_IS:
+		filter.low = filter.high = value;
+		break;
+	case SQLITE_INDEX_CONSTRAINT_GT:
+		filter.low = value + 1;
+		break;
+	case SQLITE_INDEX_CONSTRAINT_GE:
+		filter.low = value;
+		break;
+	case SQLITE_INDEX_CONSTRAINT_LT:
+		filter.high = value - 1;
+		break;
+	default:
+		filter.high = value;
+	}
+	cursor->filters[cursor->n_filters++] = filter;
+}
+
+static void add_filter(struct cursor *cursor, unsigned column, unsigned char op,
+		       sqlite3_value *value)
+{
+	int type = sqlite3_value_type(value);
+
+	if (cursor->n_filters == MAX_FILTERS)
+		return;
+	if (op == SQLITE_INDEX_CONSTRAINT_ISNULL ||
+	    (op == SQLITE_INDEX_CONSTRAINT_IS && type == SQLITE_NULL))
+		cursor->filters[cursor->n_filters++] = (struct filter){ column, true, 0, 0 };
+	else if (type == SQLITE_NULL) /* a comparison with NULL is never true */
+		cursor->is_empty = true;
+	else if (type == SQLITE_INTEGER)
+		add_integer(cursor, column, op, sqlite3_value_int64(value));
+}
+
+/* ---- Rows of a chunk ---- */
+
+/* The first of rows [from, to) of an ascending column whose value is at least `value`. */
+static uint32_t find(const struct chunk_column *column, uint32_t from, uint32_t to, int64_t value)
+{
+	while (from < to) {
+		uint32_t middle = from + (to - from) / 2;
+		int64_t found = INT64_MIN;
+		chunk_column_get(column, middle, &found);
+		if (found < value)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return from;
+}
+
+static void leave_chunk(struct cursor *cursor, struct place *place)
+{
+	for (unsigned i = 0; place->head && i < place->head->n_columns; i++) {
+		chunk_store_put(cursor->store, place->columns[i]);
+		place->columns[i] = NULL;
+	}
+	place->head = NULL;
+}
+
+static void leave_all(struct cursor *cursor)
+{
+	for (unsigned i = 0; i < CHUNK_SERIES; i++) {
+		leave_chunk(cursor, &cursor->places[i]);
+		cursor->places[i].first = cursor->places[i].end = 0;
+	}
+}
+
+static uint32_t row_of(const struct cursor *cursor, const struct place *place)
+{
+	return cursor->is_descending ? place->to - 1 : place->from;
+}
+
+static void step(const struct cursor *cursor, struct place *place)
+{
+	if (cursor->is_descending)
+		place->to--;
+	else
+		place->from++;
+}
+
+/* The column of the chunk at hand. */
+static int column_of(struct cursor *cursor, struct place *place, unsigned column,
+		     const struct chunk_column **ret_column)
+{
+	if (!place->columns[column]) {
+		cursor->chunk = place->head->id;
+		int r = chunk_store_take(cursor->store, place->head, column,
+					 &place->columns[column]);
+		if (r < 0)
+			return r;
+	}
+	*ret_column = place->columns[column];
+	return 0;
+}
+
+static int row_id_of(struct cursor *cursor, struct place *place, int64_t *ret_id)
+{
+	const struct chunk_column *ids;
+	int r = column_of(cursor, place, cursor->table->row_id, &ids);
+
+	if (r < 0)
+		return r;
+	return chunk_column_get(ids, row_of(cursor, place), ret_id) ? 0 : -EBADMSG;
+}
+
+/* Apply a filter to a chunk: rows that cannot fit go, where the order of values tells them. */
+static int apply(struct cursor *cursor, struct place *place, unsigned i)
+{
+	const struct filter *filter = &cursor->filters[i];
+	const struct chunk_column *column;
+
+	int r = column_of(cursor, place, filter->column, &column);
+	if (r < 0)
+		return r;
+	place->tested[i] = column;
+	if (!column->is_ascending || filter->wants_null)
+		return 0;
+	place->tested[i] = NULL;
+	place->from = find(column, place->from, place->to, filter->low);
+	if (filter->high < INT64_MAX)
+		place->to = find(column, place->from, place->to, filter->high + 1);
+	return 0;
+}
+
+static int enter_chunk(struct cursor *cursor, struct place *place, const struct chunk_head *head)
+{
+	int r = 0;
+
+	place->head = head;
+	place->from = 0;
+	place->to = head->n_rows;
+	place->tables = NULL;
+	if (cursor->table->bit)
+		r = column_of(cursor, place, cursor->table->tables, &place->tables);
+	for (unsigned i = 0; i < cursor->n_filters && r == 0; i++)
+		r = apply(cursor, place, i);
+	return r;
+}
+
+/* Whether a chunk may have a row that fits. */
+static bool meets(const struct cursor *cursor, const struct chunk_head *head)
+{
+	if (cursor->table->bit && head->ranges[cursor->table->tables].max < cursor->table->bit)
+		return false;
+	for (unsigned i = 0; i < cursor->n_filters; i++) {
+		const struct filter *filter = &cursor->filters[i];
+		const struct chunk_range *range = &head->ranges[filter->column];
+		if (filter->wants_null ? range->n_null == 0
+				       : filter->low > range->max || filter->high < range->min)
+			return false;
+	}
+	return true;
+}
+
+static bool filter_fits(const struct filter *filter, const struct chunk_column *column,
+			uint32_t row)
+{
+	int64_t value;
+
+	if (!chunk_column_get(column, row, &value))
+		return filter->wants_null;
+	return !filter->wants_null && value >= filter->low && value <= filter->high;
+}
+
+/* Enter the next chunk that may have rows that fit. Returns 1, 0 at the end, or an errno. */
+static int next_chunk(struct cursor *cursor, struct place *place)
+{
+	const struct chunk_series *series =
+		chunk_store_series(cursor->store, (unsigned)(place - cursor->places));
+
+	leave_chunk(cursor, place);
+	while (place->first < place->end) {
+		size_t at = cursor->is_descending ? --place->end : place->first++;
+		if (!meets(cursor, &series->heads[at]))
+			continue;
+		int r = enter_chunk(cursor, place, &series->heads[at]);
+		return r < 0 ? r : 1;
+	}
+	return 0;
+}
+
+static bool fits(const struct cursor *cursor, const struct place *place)
+{
+	uint32_t row = row_of(cursor, place);
+
+	if (place->tables && !(place->tables->values[row] & cursor->table->bit))
+		return false;
+	for (unsigned i = 0; i < cursor->n_filters; i++) {
+		if (place->tested[i] && !filter_fits(&cursor->filters[i], place->tested[i], row))
+			return false;
+	}
+	return true;
+}
+
+/* From the row at hand, if there is one, to the first that fits. */
+static int settle(struct cursor *cursor, struct place *place)
+{
+	int r = 1;
+
+	while (r == 1) {
+		if (!place->head || place->from >= place->to)
+			r = next_chunk(cursor, place);
+		else if (fits(cursor, place))
+			return 0;
+		else
+			step(cursor, place);
+	}
+	return r;
+}
+
+/* ---- Both series ---- */
+
+/* The row at hand is that of the series whose id comes first. */
+static int choose(struct cursor *cursor)
+{
+	struct place *a = &cursor->places[0];
+	struct place *b = &cursor->places[1];
+
+	cursor->place = a->head ? a : b;
+	if (!a->head || !b->head)
+		return 0;
+	int r = row_id_of(cursor, a, &a->row_id);
+	if (r == 0)
+		r = row_id_of(cursor, b, &b->row_id);
+	if (r == 0 && (cursor->is_descending ? b->row_id > a->row_id : b->row_id < a->row_id))
+		cursor->place = b;
+	return r;
+}
+_Static_assert(CHUNK_SERIES == 2, "two are merged");
+
+/* Which chunks can have row ids of a filter's. */
+static void bound(struct place *place, const struct chunk_series *series,
+		  const struct filter *filter)
+{
+	size_t low = place->first, high = place->end;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (series->heads[middle].ranges[filter->column].max < filter->low)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	place->first = low;
+	for (high = place->end; low < high;) {
+		size_t middle = low + (high - low) / 2;
+		if (series->heads[middle].ranges[filter->column].min <= filter->high)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	place->end = low;
+}
+
+static void start_place(struct cursor *cursor, unsigned number)
+{
+	const struct chunk_series *series = chunk_store_series(cursor->store, number);
+	struct place *place = &cursor->places[number];
+
+	place->first = 0;
+	place->end = cursor->is_empty ? 0 : series->n;
+	for (unsigned i = 0; i < cursor->n_filters; i++) {
+		const struct filter *filter = &cursor->filters[i];
+		if (!filter->wants_null && filter->column == cursor->table->row_id)
+			bound(place, series, filter);
+	}
+}
+
+/* Go to the first row that fits, or the last one. Returns 0, also without such a row. */
+static int start(struct cursor *cursor)
+{
+	int r = 0;
+
+	leave_all(cursor);
+	cursor->chunk = 0;
+	if (!cursor->is_begun)
+		r = chunk_store_begin(cursor->store);
+	if (r < 0)
+		return r;
+	cursor->is_begun = true;
+	for (unsigned i = 0; i < CHUNK_SERIES && r == 0; i++) {
+		start_place(cursor, i);
+		r = settle(cursor, &cursor->places[i]);
+	}
+	return r < 0 ? r : choose(cursor);
+}
+
+/* ---- Cursors of SQLite ---- */
 
 static int table_open(sqlite3_vtab *base, sqlite3_vtab_cursor **ret_cursor)
 {
@@ -259,11 +605,9 @@ static int table_open(sqlite3_vtab *base, sqlite3_vtab_cursor **ret_cursor)
 
 	if (!cursor)
 		return SQLITE_NOMEM;
-	cursor->rows = chunk_cursor_open(table->store, &table->view);
-	if (!cursor->rows) {
-		free(cursor);
-		return SQLITE_NOMEM;
-	}
+	cursor->store = table->store;
+	cursor->table = table;
+	cursor->place = &cursor->places[0];
 	*ret_cursor = &cursor->base;
 	return SQLITE_OK;
 }
@@ -272,57 +616,62 @@ static int table_close(sqlite3_vtab_cursor *base)
 {
 	struct cursor *cursor = (struct cursor *)base;
 
-	chunk_cursor_close(cursor->rows);
+	leave_all(cursor);
+	if (cursor->is_begun)
+		chunk_store_end(cursor->store);
 	free(cursor);
 	return SQLITE_OK;
 }
 
 static int result_of(struct cursor *cursor, int r)
 {
-	struct table *table = (struct table *)cursor->base.pVtab;
-
-	return r < 0 ? fail(table, r, chunk_cursor_chunk(cursor->rows)) : SQLITE_OK;
+	return r < 0 ? fail((struct table *)cursor->base.pVtab, r, cursor->chunk) : SQLITE_OK;
 }
 
 static int table_filter(sqlite3_vtab_cursor *base, int number, const char *text, int n,
 			sqlite3_value **values)
 {
 	struct cursor *cursor = (struct cursor *)base;
-	struct chunk_filters filters = { .n = 0 };
 
+	cursor->is_descending = number == DESCENDING;
+	cursor->is_empty = false;
+	cursor->n_filters = 0;
 	for (int i = 0; i < n; i++)
-		chunk_filters_add(&filters, (unsigned)(text[2 * i] - '!'),
-				  (unsigned char)text[2 * i + 1], values[i]);
-	return result_of(cursor, chunk_cursor_start(cursor->rows, &filters, number == DESCENDING));
+		add_filter(cursor, (unsigned)(text[2 * i] - '!'), (unsigned char)text[2 * i + 1],
+			   values[i]);
+	return result_of(cursor, start(cursor));
 }
 
 static int table_next(sqlite3_vtab_cursor *base)
 {
 	struct cursor *cursor = (struct cursor *)base;
 
-	return result_of(cursor, chunk_cursor_next(cursor->rows));
+	step(cursor, cursor->place);
+	int r = settle(cursor, cursor->place);
+	return result_of(cursor, r < 0 ? r : choose(cursor));
 }
 
 static int table_eof(sqlite3_vtab_cursor *base)
 {
-	return chunk_cursor_is_at_end(((struct cursor *)base)->rows);
+	return !((struct cursor *)base)->place->head;
 }
 
 static int table_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int i)
 {
 	struct cursor *cursor = (struct cursor *)base;
 	struct table *table = (struct table *)base->pVtab;
+	const struct chunk_column *column;
 	int64_t value;
 	double real;
-	int held = chunk_cursor_value(cursor->rows, table->columns[i], &value);
+	int r = column_of(cursor, cursor->place, table->columns[i], &column);
 
-	if (held < 0) {
-		int r = result_of(cursor, held);
+	if (r < 0) {
+		r = result_of(cursor, r);
 		sqlite3_result_error(context, table->base.zErrMsg ? table->base.zErrMsg : "", -1);
 		sqlite3_result_error_code(context, r);
 		return r;
 	}
-	if (held == 0)
+	if (!chunk_column_get(column, row_of(cursor, cursor->place), &value))
 		return SQLITE_OK; /* nothing set: NULL */
 	if (!table->is_real[i]) {
 		sqlite3_result_int64(context, value);
@@ -337,7 +686,7 @@ static int table_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret_row)
 {
 	struct cursor *cursor = (struct cursor *)base;
 	int64_t row = 0;
-	int r = chunk_cursor_row(cursor->rows, &row);
+	int r = row_id_of(cursor, cursor->place, &row);
 
 	*ret_row = row;
 	return result_of(cursor, r);

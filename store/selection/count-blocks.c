@@ -278,16 +278,6 @@ static int add_rows(struct blocks *blocks, const struct scan_rows *rows)
 	return r;
 }
 
-/* Blocks that live in a span of time: by the columns allocated_ns, and freed_ns behind it. */
-static void bound(struct scan *scan, unsigned allocated, int64_t from_ns, int64_t to_ns)
-{
-	const struct scan_bound allocation = { allocated, INT64_MIN, to_ns - 1, false };
-	const struct scan_bound freed = { allocated + 1, from_ns, INT64_MAX, true };
-
-	scan_bound(scan, &allocation);
-	scan_bound(scan, &freed);
-}
-
 static int open_scan(const struct count *count, struct scan **ret_scan)
 {
 	const struct scan_query query = {
@@ -296,10 +286,14 @@ static int open_scan(const struct count *count, struct scan **ret_scan)
 		" stack_id, stands_for, within_id",
 		count->run_id,
 	};
+	const struct scan_bound allocated = { BLOCK_ALLOCATED, INT64_MIN, count->to_ns - 1, false };
+	const struct scan_bound freed = { BLOCK_FREED, count->from_ns, INT64_MAX, true };
 	int r = scan_open(db_handle(count->db), &query, ret_scan);
 
-	if (r == 0 && count->filter->is_timed)
-		bound(*ret_scan, BLOCK_ALLOCATED, count->from_ns, count->to_ns);
+	if (r == 0 && count->filter->is_timed) {
+		scan_bound(*ret_scan, &allocated);
+		scan_bound(*ret_scan, &freed);
+	}
 	return r;
 }
 
@@ -352,28 +346,4 @@ int count_blocks(struct count *count)
 	while (r == 0 && (r = scan_next(scan, &rows)) == 1)
 		r = add_rows(&blocks, rows);
 	return r < 0 ? r : end_all(&blocks, span_ns);
-}
-
-int count_stacks(struct count *count)
-{
-	auto_scan struct scan *scan = NULL;
-	const struct selection *selection = count->selection;
-	const struct scan_query query = { "allocation", "id, stack_id, allocated_ns, freed_ns",
-					  count->run_id };
-	const struct scan_rows *rows;
-	int r = scan_open(db_handle(count->db), &query, &scan);
-
-	if (r == 0)
-		bound(scan, 2, selection->from_ns, selection->to_ns);
-	while (r == 0 && (r = scan_next(scan, &rows)) == 1) {
-		r = 0;
-		for (uint32_t i = 0; i < rows->n && r == 0; i++) {
-			int64_t stack_id = rows->columns[1][i];
-			if (stack_id == SCAN_NULL || row_is_below(stack_id, count->max_stacks))
-				r = site_map_put(&count->stacks, rows->columns[0][i],
-						 stack_id == SCAN_NULL ? 1
-								       : (uint32_t)stack_id + 1);
-		}
-	}
-	return r;
 }

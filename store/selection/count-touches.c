@@ -20,7 +20,6 @@ struct touches {
 	struct count *count;
 	struct source *sources;
 	size_t n_sources;
-	sqlite3_stmt *stack_of; /* of a block */
 	int64_t stacked; /* the last sample whose stack is counted */
 	struct touch *lines; /* accesses that are put in order */
 	size_t n_lines;
@@ -31,7 +30,6 @@ static void finish(struct touches *touches)
 {
 	free(touches->sources);
 	free(touches->lines);
-	sqlite3_finalize(touches->stack_of);
 }
 #define auto_touches __attribute__((cleanup(finish)))
 
@@ -122,30 +120,6 @@ static int add_sample(void *context, const struct picture_row_sample *sample)
 
 /* ---- Touches ---- */
 
-/* The site of a block outside of the selection: its stack is asked for. */
-static int ask_site(const struct touches *touches, struct tally *tally, int64_t id,
-		    uint32_t *ret_site)
-{
-	sqlite3_reset(touches->stack_of);
-	statement_integer(touches->stack_of, 1, id);
-	int r = statement_step(touches->stack_of);
-	int64_t stack_id = r > 0 ? sqlite3_column_int64(touches->stack_of, 0) : 0;
-
-	if (!row_is_below(stack_id, touches->count->max_stacks))
-		return -EBADMSG;
-	return r <= 0 ? r : tally_site(tally, stack_id, ret_site);
-}
-
-static int find_site(const struct touches *touches, struct tally *tally, struct owner *owner)
-{
-	if (owner->kind != OWNER_heap)
-		return 0;
-	uint32_t number = site_map_get(&touches->count->stacks, owner->id);
-	if (number)
-		return tally_site(tally, number - 1, &owner->site);
-	return ask_site(touches, tally, owner->id, &owner->site);
-}
-
 static struct touch touch_of(const struct picture_row_touch *row, const struct source *source)
 {
 	bool has_latency = sample_kind_is_access(source->kind);
@@ -206,8 +180,10 @@ static int add_touch(void *context, const struct picture_row_touch *row)
 		return 0;
 	struct touch touch = touch_of(row, source);
 	int r = count_distance(count->selection->from_ns, row->sample.time_ns, &touch.time_ns);
-	if (r == 0)
-		r = find_site(touches, tally, &touch.owner);
+	if (r == 0 && touch.owner.kind == OWNER_heap)
+		r = row_is_below(row->site_id, count->max_stacks)
+			    ? tally_site(tally, row->site_id, &touch.owner.site)
+			    : -EBADMSG;
 	if (r == 0)
 		r = tally_any_touch(tally, &touch);
 	if (r == 0 && count->selection->high)
@@ -262,7 +238,6 @@ static int add_lines(struct touches *touches)
 int count_touches(struct count *count)
 {
 	auto_touches struct touches touches = { .count = count };
-	sqlite3 *db = db_handle(count->db);
 	const struct picture_touch_visitor visitor = {
 		.sample = add_sample,
 		.touch = add_touch,
@@ -273,11 +248,7 @@ int count_touches(struct count *count)
 	int r = read_sources(&touches);
 
 	if (r == 0)
-		r = statement_prepare(
-			db, "SELECT coalesce(stack_id, 0) FROM main.allocation WHERE id = ?",
-			&touches.stack_of);
-	if (r == 0)
-		r = picture_scan_touches(db, count->run_id, &visitor);
+		r = picture_scan_touches(db_handle(count->db), count->run_id, &visitor);
 	if (r == 0)
 		r = count_close_until(count, INT64_MAX);
 	return r < 0 ? r : add_lines(&touches);

@@ -49,13 +49,10 @@ void count_init(struct count *count, struct db *db, int64_t run_id);
 /*
  * Times become those since selection.from_ns. Return 0, -EBADMSG for rows that cannot be, -ERANGE
  * where borders are no good: for rows on both sides of one that are not in order, blocks that were
- * picked, and samples of CPU time; or another negative errno. Touches come behind the blocks.
+ * picked, and samples of CPU time; or another negative errno.
  */
 int count_blocks(struct count *count);
 int count_touches(struct count *count);
-
-/* Where blocks of the whole selection were made, for touches of those that were not counted. */
-int count_stacks(struct count *count);
 
 /* What one row tells may be anything; distances that no int64_t holds are damage: -EBADMSG. */
 static inline int count_distance(int64_t from, int64_t to, int64_t *ret_distance)

@@ -159,8 +159,6 @@ static int count_both(struct count *count)
 			count->run_id == count->selection->runs[0];
 	if (r == 0)
 		r = count_part(count, SUMS_OF_BLOCKS, &whole, &sums);
-	if (r == 0 && whole.from_ns < whole.to_ns && !whole.have_touches)
-		r = count_stacks(count);
 	if (r == 0)
 		r = count_part(count, SUMS_OF_TOUCHES, whole.have_touches ? &whole : &none, &sums);
 	sums_finish(&sums);
