@@ -150,6 +150,17 @@ static bool is_switch(const uint8_t *bytes, size_t at)
 	return (sum[0] & 0xf8) == 0x48 && (sum[1] == 0x01 || sum[1] == 0x03) && sum[2] >= 0xc0;
 }
 
+static void add_switch(struct reading *reading, size_t at)
+{
+	struct targets_page *page = reading->page;
+
+	if (!is_switch(reading->bytes, at))
+		return;
+	if (page->n_switches++ == 0)
+		page->first_switch = (uint16_t)at;
+	page->last_switch = (uint16_t)at;
+}
+
 static void read_branch(struct reading *reading, const uint8_t *bytes, uint64_t address)
 {
 	bool is_condition = bytes[0] == 0x0f && bytes[1] >= 0x80 && bytes[1] <= 0x8f;
@@ -192,7 +203,7 @@ static void read_at(struct reading *reading, size_t at)
 		break;
 	case 0x8b:
 	case 0xff:
-		reading->page->n_switches += is_switch(reading->bytes, at);
+		add_switch(reading, at);
 		read_fixed_table(reading, bytes, address);
 		break;
 	default:
@@ -380,6 +391,25 @@ static void look_at_source(const struct question *question, struct ways *ways)
 		ways->fused_bytes = 0;
 }
 
+/* The last begin of a function up to an address; 0: not known. */
+static uint64_t begin_of(const struct question *question, uint64_t address)
+{
+	const struct decode_memory *memory = question->memory;
+
+	return memory->begin ? memory->begin(memory->user, question->sample->process, address,
+					     question->sample->time)
+			     : 0;
+}
+
+/* Whether a page's switches are all of other functions, surely: a switch leads into its own. */
+static bool are_elsewhere(const struct question *question, const struct targets_page *page)
+{
+	uint64_t first = page->page + page->first_switch;
+
+	return page->page + page->last_switch < begin_of(question, question->last) ||
+	       (first > question->last && begin_of(question, first) > question->last);
+}
+
 /* The branches of 32 bits in n pages from `page` on, step by step, until the code ends. */
 static void find_far(struct targets *targets, struct question *question, uint64_t page,
 		     uint64_t step)
@@ -397,8 +427,9 @@ static void find_far(struct targets *targets, struct question *question, uint64_
 		find_in_page(question, found);
 		if (i > OPEN_PAGES)
 			continue;
-		question->n_switches += found->n_switches;
 		question->n_tables += found->n_tables;
+		if (found->n_switches > 0 && !are_elsewhere(question, found))
+			question->n_switches += found->n_switches;
 	}
 }
 

@@ -38,6 +38,7 @@ struct targets_page {
 	uint32_t n;
 	uint32_t n_tables; /* of these, entries of tables */
 	uint32_t n_switches; /* jumps through a table */
+	uint16_t first_switch, last_switch; /* of these, in the page */
 	uint64_t reached; /* where branches lead: a bit for two pages each */
 	size_t n_allocated;
 	struct far_branch *branches;
@@ -56,7 +57,8 @@ struct ways {
 	unsigned n_tables;
 	uint64_t source; /* of the last jump */
 	uint8_t fused_bytes; /* of the instruction before source; 0: not known */
-	bool is_open; /* a switch is near whose table is not known: nothing can be ruled out */
+	/* a switch of the function is near whose table is not known: nothing can be ruled out */
+	bool is_open;
 };
 
 /*

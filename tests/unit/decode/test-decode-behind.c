@@ -577,6 +577,36 @@ START_TEST(with_a_table_that_is_not_known_nothing_before_ip_is)
 }
 END_TEST
 
+static uint64_t switched_begin;
+
+static uint64_t begin_of_switched(void *user, uint32_t process, uint64_t address, uint64_t time)
+{
+	(void)user;
+	(void)process;
+	(void)time;
+	return address >= switched_begin ? switched_begin : 0;
+}
+
+/* Its jump lies before a begin of a function: it leads into that before. */
+START_TEST(a_switch_leads_nowhere_in_another_function)
+{
+	struct decode_memory memory = { .code = flat_code,
+					.begin = begin_of_switched,
+					.user = &flat };
+
+	decoder = decode_destroy(decoder);
+	ck_assert_int_eq(decode_create(DECODE_MACHINE_X86_64, &memory, 64, &decoder), 0);
+	switched_begin = FLAT_CODE_START;
+	RUN(switched);
+	ck_assert_uint_eq(window.n_behind, 0);
+	decode_invalidate(decoder, 0, 0, UINT64_MAX);
+	switched_begin = FLAT_CODE_START + (uint64_t)(switched_ip - switched_start) - 7;
+	RUN(switched);
+	ck_assert_uint_eq(window.n_behind, 2);
+	ck_assert_uint_eq(window.behind[1].ip, switched_begin);
+}
+END_TEST
+
 START_TEST(a_window_that_ends_early_without_an_access_says_nothing)
 {
 	RUN(nothing);
@@ -673,6 +703,7 @@ int main(void)
 	tcase_add_test(tcase, a_jump_table_leads_into_a_block);
 	tcase_add_test(tcase, a_jump_table_is_read_in_pieces);
 	tcase_add_test(tcase, with_a_table_that_is_not_known_nothing_before_ip_is);
+	tcase_add_test(tcase, a_switch_leads_nowhere_in_another_function);
 	tcase_add_test(tcase, a_window_that_ends_early_without_an_access_says_nothing);
 	tcase_add_test(tcase, the_same_address_in_other_code_is_read_anew);
 	tcase_add_test(tcase, sweeps_find_where_the_instructions_of_real_code_begin);
