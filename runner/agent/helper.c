@@ -19,15 +19,19 @@
 #define HELPER_NAME "memsight-agent"
 #define PATIENCE_MS 1000
 
-/* However long it takes: who is asked has nothing else to do, and sees the end of who asks. */
-static ssize_t receive(int fd, void *to, size_t n_bytes)
+/*
+ * However long it takes: who is asked has nothing else to do, and sees the end of who asks, which
+ * may be stopped, and that of the recorder.
+ */
+static ssize_t receive(int fd, int news_fd, void *to, size_t n_bytes)
 {
-	struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
+	struct pollfd polls[] = { { .fd = fd, .events = POLLIN },
+				  { .fd = news_fd, .events = POLLIN } };
 
-	while (poll(&poll_fd, 1, -1) < 0)
+	while (poll(polls, 2, -1) < 0)
 		if (errno != EINTR)
 			return -errno;
-	return recv(fd, to, n_bytes, MSG_DONTWAIT);
+	return polls[0].revents ? recv(fd, to, n_bytes, MSG_DONTWAIT) : -EPIPE;
 }
 
 static void answer(int fd, int32_t word)
@@ -64,12 +68,12 @@ static void serve(const struct inject_order *order, int fd, pid_t recorder, int 
 	char byte;
 	int r;
 
-	if (receive(fd, &question, sizeof(question)) != sizeof(question) ||
+	if (receive(fd, news_fd, &question, sizeof(question)) != sizeof(question) ||
 	    !is_allowed(fd, &question, recorder) ||
 	    syscall(SYS_tgkill, question.pid, question.tid, 0) < 0)
 		return;
 	answer(fd, (int32_t)getpid());
-	if (receive(fd, &byte, 1) != 1 || byte != RECORDING_STATIC_IS_TRACED) {
+	if (receive(fd, news_fd, &byte, 1) != 1 || byte != RECORDING_STATIC_IS_TRACED) {
 		say_why(&inject, (pid_t)question.pid, "it was not answered in time");
 		return;
 	}

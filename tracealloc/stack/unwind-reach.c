@@ -12,6 +12,7 @@
 
 #define MAX_PROBED_PAGES 256u /* between two frames on a stack of unknown bounds */
 #define SIGSET_BYTES	 8
+#define N_HOLES		 16u
 #define MAX_CALL_BYTES	 7u
 
 void ta_walk_enter(struct ta_walk *walk, uintptr_t address)
@@ -39,10 +40,34 @@ bool ta_walk_reach_slow(struct ta_walk *walk, uintptr_t end)
 	return true;
 }
 
+/*
+ * The same, where it may be of some time ago that nothing is there. A stack that ends in code
+ * without tables, as those of musl do, asks for the same word at each event.
+ */
+static bool is_still_readable(uintptr_t address)
+{
+	static _Atomic uintptr_t holes[N_HOLES];
+	static _Atomic uint8_t n_asked;
+	uintptr_t page = address & -(uintptr_t)TA_PAGE_BYTES;
+	_Atomic uintptr_t *hole = &holes[address / TA_PAGE_BYTES % N_HOLES];
+	uint8_t n = atomic_load_explicit(&n_asked, memory_order_relaxed) + 1;
+
+	if (atomic_load_explicit(hole, memory_order_relaxed) == page) {
+		atomic_store_explicit(&n_asked, n, memory_order_relaxed);
+		if (n != 0)
+			return false;
+	}
+	if (ta_walk_is_readable(address))
+		return true;
+	if (address % TA_PAGE_BYTES <= TA_PAGE_BYTES - sizeof(uint64_t))
+		atomic_store_explicit(hole, page, memory_order_relaxed);
+	return false;
+}
+
 /* Are the bytes before pc, outside of all modules, readable and a call? */
 static bool is_generated_return(uintptr_t pc)
 {
-	if (pc < TA_PAGE_BYTES || pc >> TA_USER_ADDRESS_BITS || !ta_walk_is_readable(pc - 8) ||
+	if (pc < TA_PAGE_BYTES || pc >> TA_USER_ADDRESS_BITS || !is_still_readable(pc - 8) ||
 	    !ta_walk_is_readable((pc - 1) & -(uintptr_t)8))
 		return false;
 	return ta_call_ends_at((const uint8_t *)pc, 7);
