@@ -160,14 +160,17 @@ static int on_pop(struct import *import, const struct note *note)
 
 static int on_component(struct import *import, const struct note *note)
 {
-	bool of_window = note->event->call == TRACE_CALL_COMPONENT_WINDOW;
+	unsigned base = note->event->call == TRACE_CALL_COMPONENT_SAMPLE ? TRACE_ASKED_SAMPLE
+			: note->event->call == TRACE_CALL_COMPONENT_WINDOW
+				? TRACE_ASKED_WINDOW_BEGIN
+				: 0;
+	unsigned mask = base == 0 ? 3 : base == TRACE_ASKED_WINDOW_BEGIN;
 	uint64_t asked_ticks = note->event->address >> 2;
 	struct component_reading reading = {
 		.thread = note->thread,
 		.process = memory_process_of(import->memory, note->thread),
 		.text = note->text,
-		.when = (enum trace_asked)((note->event->address & (of_window ? 1 : 3)) +
-					   (of_window ? TRACE_ASKED_WINDOW_BEGIN : 0)),
+		.when = (enum trace_asked)((note->event->address & mask) + base),
 		.value = (int64_t)note->event->size,
 	};
 
@@ -358,6 +361,7 @@ static const struct {
 	{ TRACE_CALL_COLLECT_POP, on_collect_end },
 	{ TRACE_CALL_COMPONENT, on_component },
 	{ TRACE_CALL_COMPONENT_WINDOW, on_component },
+	{ TRACE_CALL_COMPONENT_SAMPLE, on_component },
 	{ TRACE_CALL_PLUGIN_LOST, on_plugin_lost },
 	{ TRACE_CALL_FUNCTION_ENTER, on_enter },
 	{ TRACE_CALL_FUNCTION_LEAVE, on_leave },

@@ -28,7 +28,7 @@ static int on_sample(void *user, const struct sample_event *taken)
 	if (taken->measures == MEASURES_FAULT)
 		regions_fault(import->regions, taken->thread);
 	else if (taken->measures == MEASURES_TIME)
-		regions_sample(import->regions, taken->thread, taken->weight);
+		regions_sample(import->regions, taken->thread, taken->weight, taken->time_ns);
 	return stack_totals_add(&import->tally.stacks, taken->measures, taken->stack,
 				taken->weight);
 }

@@ -97,9 +97,10 @@ static int print_component(void *user, const struct plugin_component *component)
 	char about[AVAIL_TEXT_BYTES];
 	bool has_chain = strchr(component->chain, '|');
 
-	snprintf(about, sizeof(about), "%s [%s, %s, plug-in %s]%s%s",
+	snprintf(about, sizeof(about), "%s [%s, %s%s%s, plug-in %s]%s%s",
 		 component->missing[0] ? component->missing : component->about, component->unit,
-		 component->kind, component->plugin, has_chain ? "; taken: the first of " : "",
+		 component->kind, component->where[0] ? ", " : "", component->where,
+		 component->plugin, has_chain ? "; taken: the first of " : "",
 		 has_chain ? component->chain : "");
 	return print_item(user, &(struct avail_item){ "components", component->name,
 						      !component->missing[0], about, "" });

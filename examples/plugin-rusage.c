@@ -86,6 +86,7 @@ int memsight_register_rusage(struct memsight_plugin *plugin)
 			.kind = fields[i].kind,
 			.read = read_field,
 			.user = (void *)(uintptr_t)fields[i].field,
+			.where = MEMSIGHT_AT_SAMPLES, /* getrusage(2) is a system call alone */
 		};
 		r = memsight_add(plugin, &component);
 	}

@@ -8,7 +8,8 @@
  * The library is loaded into the program before its main(). Each component is asked when the
  * process begins and ends, and by each thread when it enters and leaves a region
  * (memsight_region_push() and _pop() of memsight.h) or a function of --function-include; when a
- * window begins and ends, by any thread of the process, which is then about to allocate or free.
+ * window begins and ends, by any thread of the process, which is then about to allocate or free;
+ * and where it asks for that, at samples.
  * docs/plugins.md has an example, and how the values show. C99 and C++98; there is nothing to link.
  *
  * What a plug-in allocates while it is called is not recorded. One that crashes, throws, or is slow
@@ -23,14 +24,25 @@
 extern "C" {
 #endif
 
-/* The version of this interface. */
-#define MEMSIGHT_PLUGIN_ABI 1u
+/* The version of this interface. Plug-ins of version 1 go on to work. */
+#define MEMSIGHT_PLUGIN_ABI 2u
 
 /* What a value means. */
 enum memsight_component_kind {
 	MEMSIGHT_COUNTER = 1, /* only grows: of a region what it grew by counts */
 	MEMSIGHT_GAUGE, /* goes up and down: its mean, least and most count */
 	MEMSIGHT_MAX /* the highest so far: its most counts */
+};
+
+/* Where a component is asked beside begins and ends: memsight_component.where. */
+enum memsight_component_where {
+	/*
+	 * At each sample of `record --source signal', which is taken by a signal handler in the
+	 * thread. So read must be async-signal-safe: system calls and what the thread alone uses,
+	 * no locks, no malloc(3), no stdio. It is not asked where the sample lies in a call that is
+	 * recorded (malloc), in a plug-in, or on another stack than the thread's own.
+	 */
+	MEMSIGHT_AT_SAMPLES = 1
 };
 
 struct memsight_component {
@@ -47,6 +59,7 @@ struct memsight_component {
 	void *user; /* handed to read */
 	const char *missing; /* why it cannot be read on this machine; NULL: it can */
 	const char *instead; /* the component to take then; NULL: none */
+	unsigned where; /* since version 2: enum memsight_component_where; 0: not at samples */
 };
 
 struct memsight_plugin {

@@ -15,7 +15,7 @@
 	" CROSS JOIN shown USING (kind) WHERE run_id = :run AND EXISTS (SELECT 1 FROM" \
 	" component_value AS value WHERE value.run_id = :run AND component_id = component.id AND " \
 	condition ")"
-static const char region_columns_sql[] = COMPONENT_COLUMNS_SQL("path_id > 0");
+static const char region_columns_sql[] = COMPONENT_COLUMNS_SQL("path_id > 0 AND value.window = 0");
 static const char window_columns_sql[] =
 	COMPONENT_COLUMNS_SQL("value.window > 0 AND word <> 'own '");
 
@@ -96,7 +96,8 @@ static const char regions_sql[] =
 	"  path.place || printf('%08d', part.id)"
 	"  FROM path JOIN region_total AS part ON part.run_id = :run AND part.parent_id ="
 	" path.id), of_row AS (SELECT path_id AS of, component_id, total, own, most FROM"
-	" component_value WHERE run_id = :run)," WHOLE REGION_COLUMNS " path.text AS region"
+	" component_value WHERE run_id = :run AND window = 0)," WHOLE REGION_COLUMNS
+	" path.text AS region"
 	" FROM whole, region_total JOIN path USING (id) WHERE run_id = :run ORDER BY place LIMIT"
 	" :limit";
 
@@ -116,7 +117,8 @@ static const char functions_sql[] =
 	" of_row AS MATERIALIZED (SELECT name AS of, component_id, sum(iif(outer.id IS NULL, 0,"
 	"  total)) AS total, sum(own) AS own, max(most) AS most FROM component_value AS value"
 	"  JOIN region_total AS part ON part.run_id = :run AND part.id = path_id LEFT JOIN outer"
-	"  ON outer.id = path_id WHERE value.run_id = :run GROUP BY name, component_id),"
+	"  ON outer.id = path_id WHERE value.run_id = :run AND value.window = 0"
+	"  GROUP BY name, component_id),"
 	" flat AS (SELECT name AS id, name, sum(n_trips) AS n_trips, sum(n_left_open) AS"
 	" n_left_open,"
 	OUTER("ns") OWN("ns") OUTER("time_ns") OWN("time_ns") OUTER("blocks") OUTER("bytes")
@@ -219,10 +221,11 @@ static const char components_sql[] =
 	"  FROM path JOIN region_total AS part ON part.run_id = :run AND part.parent_id ="
 	" path.id AND path.id > 0)"
 	" SELECT component.name AS component, total, own, round(mean, 1) AS mean, least, most, n,"
-	" unit, iif(window, printf('(window %d)', window), path.text) AS region"
+	" unit, CASE WHEN window > 0 THEN printf('(window %d)', window) WHEN window = 0 THEN"
+	" path.text WHEN path_id THEN path.text || ' (samples)' ELSE '(samples)' END AS region"
 	" FROM component_value AS value JOIN component ON component.run_id = :run AND component.id"
 	" = component_id JOIN path ON path.id = path_id WHERE value.run_id = :run ORDER BY place,"
-	" window, component_id LIMIT :limit";
+	" window < 0, window, component_id LIMIT :limit";
 
 static const char components_foot_sql[] =
 	"SELECT printf('plug-in %s: %,d readings, of %s each, taken out of the times of regions',"
@@ -237,7 +240,8 @@ const struct report report_plugins = {
 		" in a window; total: counters:"
 		" what it grew by, added up over trips and threads; own: without the"
 		" regions inside; mean, least, most: of n, which are trips of a counter,"
-		" and else readings at begins and ends",
+		" and else readings at begins and ends; (samples): at samples of --source signal,"
+		" counters since the one before of the thread",
 	.foot_sql = components_foot_sql,
 	.sql = components_sql,
 	KINDS(TABLE_PLAIN, TABLE_COUNT, TABLE_COUNT, TABLE_COUNT, TABLE_COUNT, TABLE_COUNT,

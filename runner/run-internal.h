@@ -37,6 +37,7 @@ struct run {
 	struct side_process helper;
 	struct placement placement;
 	char load[RING_LOAD_BYTES]; /* for ring_control.load */
+	char at_samples[128]; /* names of components that ask for samples; "" */
 	bool keeps_partial;
 	struct attached *attached; /* options.attach_pids */
 	size_t n_attached;

@@ -286,8 +286,23 @@ static void name_events(const struct run_options *options, char text[COLLECT_TEX
 		collect_format(options->events, text);
 }
 
+/* At samples of other sources nothing of ours runs in the program. */
+static void check_plugins(struct run *run)
+{
+	static const char why[] = "not asked at samples: only --source signal has a handler in the "
+				  "program; it goes with others, as faults,signal";
+	const struct store_loss loss = { .count = 1, .source = "plug-ins", .reason = why };
+
+	if (!run->at_samples[0] || samples_signal_period(&run->collector.samples) ||
+	    !samples_has(&run->collector.samples, ACCESS_ROLE_ACCESS))
+		return; /* or there are no samples */
+	collector_warn(&run->collector, "plug-ins (%s) are %s", run->at_samples, why);
+	store_loss(run->collector.writer, &loss);
+}
+
 static void tell_start(struct run *run)
 {
+	check_plugins(run);
 	char sources[512], events[COLLECT_TEXT_BYTES];
 	const char *slash = strrchr(run->options->command[0], '/');
 	struct run_start start = {

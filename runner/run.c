@@ -72,10 +72,21 @@ static int find_placement(struct run *run)
 	return err;
 }
 
+static int note_component(void *user, const struct plugin_component *component)
+{
+	struct run *run = user;
+	size_t n = strlen(run->at_samples);
+
+	if (component->is_chosen && component->where[0])
+		snprintf(run->at_samples + n, sizeof(run->at_samples) - n, "%s%s", n ? ", " : "",
+			 component->name);
+	return 0;
+}
+
 /* Plug-ins are tried, too. */
 static int find_plugins(struct run *run)
 {
-	return plugins_prepare(run->options, run->load, NULL, NULL, run->summary->problem);
+	return plugins_prepare(run->options, run->load, note_component, run, run->summary->problem);
 }
 
 static int prepare_signals(struct run *run)

@@ -1135,15 +1135,27 @@ CREATE TABLE component_value (
     run_id       INTEGER NOT NULL, -- `run.id`
     component_id INTEGER NOT NULL, -- component.id
     path_id      INTEGER NOT NULL, -- region_total.id; 0: from the begin of processes to their end
-    window       INTEGER NOT NULL, -- with `path_id` 0: `window.number`, of processes in it; 0: none
+    window       INTEGER NOT NULL, -- with `path_id` 0: `window.number`, of processes in it; 0:
+                                   -- none; -1: at samples, in the innermost region or none
     n            INTEGER NOT NULL, -- [by kind] counter: trips that began and ended with a value;
-                                   -- gauge and max: readings
+                                   -- gauge and max: readings; counter at samples: those that
+                                   -- are not the first of their thread
     total        INTEGER,          -- [by unit] counter: grown by, with the regions inside
     own          INTEGER,          -- [by unit] counter: without the regions inside
     mean         REAL NOT NULL,    -- [by unit] of n
     least        INTEGER NOT NULL, -- [by unit] of n
     most         INTEGER NOT NULL, -- [by unit] of n
     PRIMARY KEY (run_id, component_id, path_id, window)
+) WITHOUT ROWID;
+
+-- What a component was at a sample of `--source signal`. *Which code runs where it is high?*
+CREATE TABLE component_sample (
+    run_id       INTEGER NOT NULL, -- `run.id`
+    component_id INTEGER NOT NULL, -- `component.id`
+    thread_id    INTEGER NOT NULL, -- `thread.id`, as of the sample
+    time_ns      INTEGER NOT NULL, -- [ns] `sample.time_ns`
+    value        INTEGER NOT NULL, -- [by unit] as the plug-in gave it
+    PRIMARY KEY (run_id, component_id, thread_id, time_ns)
 ) WITHOUT ROWID;
 
 -- Aggregate: one row per memory kind of a run that used `--heap`. *How much lay in the fast

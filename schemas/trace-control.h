@@ -50,6 +50,8 @@ enum trace_asked {
 	/* TRACE_CALL_COMPONENT_WINDOW, of which the lowest two bits are written: */
 	TRACE_ASKED_WINDOW_BEGIN, /* by the first thread of a process that has an event in it */
 	TRACE_ASKED_WINDOW_END,
+	/* TRACE_CALL_COMPONENT_SAMPLE, of which none is: behind a sample of the thread's */
+	TRACE_ASKED_SAMPLE,
 };
 
 /*

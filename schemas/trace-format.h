@@ -183,6 +183,7 @@ enum trace_call {
 	TRACE_CALL_REF, /* address: one more reference to a block */
 	TRACE_CALL_UNREF, /* one less: it ends with the last */
 	TRACE_CALL_COMPONENT_WINDOW, /* as COMPONENT, see trace-control.h */
+	TRACE_CALL_COMPONENT_SAMPLE, /* likewise */
 	TRACE_CALL_COUNT
 };
 #define TRACE_EVENT_NESTED (1u << 0) /* a flag: made by another hooked call, as an own mmap */
@@ -215,8 +216,7 @@ enum trace_column {
 	TRACE_COLUMN_ADDRESS, /* zigzag(d >> 4), d = address - address of the event before (or 0) */
 	TRACE_COLUMN_SIZE, /* where TRACE_CONTROL_SIZE; else 0 */
 	TRACE_COLUMN_STACK, /* stack_id, where TRACE_CONTROL_STACK; else 0 */
-	/* where TRACE_CONTROL_EXTRA: a byte of TRACE_EXTRA_*, then its fields */
-	TRACE_COLUMN_EXTRA,
+	TRACE_COLUMN_EXTRA, /* where TRACE_CONTROL_EXTRA: TRACE_EXTRA_*, then its fields */
 	TRACE_COLUMN_COUNT
 };
 

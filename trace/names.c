@@ -62,6 +62,7 @@ static const char *const call_names[] = {
 	[TRACE_CALL_MARK] = "mark",
 	[TRACE_CALL_COMPONENT] = "component",
 	[TRACE_CALL_COMPONENT_WINDOW] = "component",
+	[TRACE_CALL_COMPONENT_SAMPLE] = "component",
 	[TRACE_CALL_PLUGIN_LOST] = "plug-in lost",
 	[TRACE_CALL_NAME_OBJECT] = "name",
 	[TRACE_CALL_COLLECT_PUSH] = "collect push",

@@ -25,6 +25,8 @@
 
 _Static_assert(RECORD_BYTES % RING_RECORD_BYTES == 0, "records are whole slots");
 
+void (*ta_sampler_heard)(const void *frame);
+
 /* Its address marks our timers' signals. */
 static const char cookie;
 
@@ -138,6 +140,8 @@ static void take(struct ta_thread *thread, const siginfo_t *info, const ucontext
 	if (!is_nested)
 		ta_tls.guard = 0;
 	ta_tls.guard_pc = guard_pc;
+	if (ta_unlikely(ta_sampler_heard != NULL) && record)
+		ta_sampler_heard(frame);
 }
 
 static void handle(int number, siginfo_t *info, void *context)

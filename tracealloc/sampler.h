@@ -33,6 +33,9 @@ __sighandler_t ta_sampler_hide(__sighandler_t handler);
 /* As sigaction(2), past our hooks; of what was set only the handler. -1: it failed. Signal safe. */
 int ta_signal_action(int number, const struct sigaction *action, struct sigaction *old);
 
+/* Who is called by the handler behind each sample that has its record; NULL: nobody. */
+extern void (*ta_sampler_heard)(const void *frame) __attribute__((visibility("hidden")));
+
 /* Is this image sampled? */
 static inline bool ta_sampler_is_on(void)
 {

@@ -8,10 +8,12 @@
 #include "common/cleanup.h"
 #include "common/hash-map.h"
 #include "store/database.h"
+#include "store/row-writer.h"
 
 #define MAX_THREAD (1u << 24)
 #define OF_PROCESS 1u
 #define OF_WINDOW  2u
+#define AT_SAMPLES UINT32_MAX /* value.window: -1 in the table */
 
 struct component {
 	uint32_t text;
@@ -53,6 +55,9 @@ struct place {
 	size_t n_begun, n_begun_allocated;
 	struct ending *endings;
 	size_t n_endings, n_endings_allocated;
+	struct ending *sampled; /* what counters were at the last sample */
+	size_t n_sampled, n_sampled_allocated;
+	int64_t sample_ns; /* the last one; 0: none yet */
 };
 
 struct places {
@@ -62,6 +67,9 @@ struct places {
 
 struct components {
 	const struct texts *texts;
+	struct db *db;
+	int64_t run_id;
+	struct rows *samples;
 	struct component *items; /* number - 1 */
 	size_t n, n_allocated;
 	struct value *values;
@@ -72,12 +80,23 @@ struct components {
 	struct places processes;
 };
 
-struct components *components_create(const struct texts *texts)
+static const struct rows_table sample_table = {
+	.name = "component_sample",
+	.columns = "run_id, component_id, thread_id, time_ns, value",
+	.types = "nnnnn",
+};
+
+struct components *components_create(const struct texts *texts, struct db *db, int64_t run_id)
 {
 	struct components *components = calloc(1, sizeof(*components));
 
-	if (components)
-		components->texts = texts;
+	if (!components || rows_open(db, &sample_table, &components->samples) < 0) {
+		free(components);
+		return NULL;
+	}
+	components->texts = texts;
+	components->db = db;
+	components->run_id = run_id;
 	return components;
 }
 
@@ -86,6 +105,7 @@ static void finish_places(struct places *places)
 	for (size_t i = 0; i < places->n; i++) {
 		free(places->items[i].begun);
 		free(places->items[i].endings);
+		free(places->items[i].sampled);
 	}
 	free(places->items);
 }
@@ -98,6 +118,7 @@ struct components *components_destroy(struct components *components)
 	finish_places(&components->processes);
 	key_map_finish(&components->by_text);
 	key_map_finish(&components->by_path);
+	rows_close(components->samples);
 	free(components->items);
 	free(components->values);
 	free(components);
@@ -362,6 +383,46 @@ static int take_whole(struct components *components, const struct component_read
 	return r < 0 ? r : end_whole(components, place, reading, number, OF_WINDOW);
 }
 
+/* Where nothing was asked yet nobody is asked at samples either. */
+void components_sampled(struct components *components, uint32_t thread, int64_t time_ns)
+{
+	struct place *place = components->n ? place_of(&components->threads, thread) : NULL;
+
+	if (place)
+		place->sample_ns = time_ns;
+}
+
+/* A counter has grown since the sample before of the thread, wherever that was. */
+static int take_sampled(struct components *components, struct place *place,
+			const struct component_reading *reading, uint32_t number)
+{
+	const struct begun at = { .component = number,
+				  .path = reading->path,
+				  .window = AT_SAMPLES };
+	struct ending *last = NULL;
+	int64_t grown;
+	int r = 0;
+
+	if (place->sample_ns && reading->thread_row)
+		r = rows_put(components->samples, CELL(components->run_id), CELL((int64_t)number),
+			     CELL(reading->thread_row), CELL(place->sample_ns),
+			     CELL(reading->value));
+	if (r < 0 || !components->items[number - 1].is_counter)
+		return r < 0 ? r : add(components, &at, reading->value, 0, 0);
+	for (size_t i = 0; i < place->n_sampled; i++)
+		if (place->sampled[i].component == number)
+			last = &place->sampled[i];
+	if (!last) {
+		if (grow_one(&place->sampled, place->n_sampled, &place->n_sampled_allocated) < 0)
+			return -ENOMEM;
+		place->sampled[place->n_sampled++] = (struct ending){ number, reading->value };
+		return 0;
+	}
+	grown = difference(reading->value, last->value);
+	last->value = reading->value;
+	return add(components, &at, grown, grown, grown);
+}
+
 int components_take(struct components *components, const struct component_reading *reading)
 {
 	uint32_t number = number_of(components, reading->text);
@@ -378,18 +439,19 @@ int components_take(struct components *components, const struct component_readin
 		return -ENOMEM;
 	component->n_asked++;
 	component->asked_ns = saturated(component->asked_ns, reading->asked_ns);
-	if (reading->when >= TRACE_ASKED_PROCESS_BEGIN)
+	if (reading->when >= TRACE_ASKED_PROCESS_BEGIN && reading->when != TRACE_ASKED_SAMPLE)
 		return take_whole(components, reading, number);
 	place = place_of(&components->threads, reading->thread);
 	if (!place)
 		return 0;
+	if (reading->when == TRACE_ASKED_SAMPLE)
+		return take_sampled(components, place, reading, number);
 	if (reading->when == TRACE_ASKED_REGION_BEGIN)
 		return begun.trip ? begin(components, place, &begun) : 0;
 	return remember_ending(place, number, reading->value);
 }
 
-static int write_component(const struct components *components, struct db *db, int64_t run_id,
-			   size_t i)
+static int write_component(const struct components *components, size_t i)
 {
 	const struct component *component = &components->items[i];
 	auto_free char *copy = strdup(texts_get(components->texts, component->text));
@@ -398,34 +460,34 @@ static int write_component(const struct components *components, struct db *db, i
 	if (!copy)
 		return -ENOMEM;
 	split(copy, fields);
-	return db_run(db,
+	return db_run(components->db,
 		      "INSERT INTO component(run_id, id, name, unit, kind, plugin, n_asked,"
 		      " asked_ns) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-		      "nnttttnn", run_id, (int64_t)i + 1, fields[0], fields[1], fields[2],
-		      fields[3], (int64_t)component->n_asked, component->asked_ns);
+		      "nnttttnn", components->run_id, (int64_t)i + 1, fields[0], fields[1],
+		      fields[2], fields[3], (int64_t)component->n_asked, component->asked_ns);
 }
 
-static int write_value(const struct components *components, struct db *db, int64_t run_id,
-		       const struct value *value)
+static int write_value(const struct components *components, const struct value *value)
 {
 	bool is_counter = components->items[value->component - 1].is_counter;
 
-	return db_run(db,
+	return db_run(components->db,
 		      "INSERT INTO component_value(run_id, component_id, path_id, window, n, total,"
 		      " own, mean, least, most) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-		      "nnnnniirnn", run_id, (int64_t)value->component, (int64_t)value->path,
-		      (int64_t)value->window, (int64_t)value->n,
+		      "nnnnniirnn", components->run_id, (int64_t)value->component,
+		      (int64_t)value->path,
+		      value->window == AT_SAMPLES ? -1 : (int64_t)value->window, (int64_t)value->n,
 		      is_counter ? value->total : INT64_MIN, is_counter ? value->own : INT64_MIN,
 		      value->sum / (double)value->n, value->least, value->most);
 }
 
-int components_write(const struct components *components, struct db *db, int64_t run_id)
+int components_write(const struct components *components)
 {
 	int r = 0;
 
 	for (size_t i = 0; i < components->n && r == 0; i++)
-		r = write_component(components, db, run_id, i);
+		r = write_component(components, i);
 	for (size_t i = 0; i < components->n_values && r == 0; i++)
-		r = write_value(components, db, run_id, &components->values[i]);
-	return r;
+		r = write_value(components, &components->values[i]);
+	return r < 0 ? r : rows_flush(components->samples);
 }

@@ -1,8 +1,8 @@
 #pragma once
 /*
  * Values of plug-ins (TRACE_CALL_COMPONENT): which ones a region began with, and what they came to
- * in each path of regions; tables `component` and `component_value`. Threads and texts go by their
- * numbers, as in regions.h. One thread.
+ * in each path of regions; tables `component`, `component_value` and `component_sample`. Texts go
+ * by their numbers as in regions.h, threads by their places (processes.h). One thread.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,13 +13,14 @@
 struct components;
 struct db;
 
-/* texts must outlive it. NULL: no memory. */
-struct components *components_create(const struct texts *texts);
+/* texts and db must outlive it. NULL: no memory. */
+struct components *components_create(const struct texts *texts, struct db *db, int64_t run_id);
 struct components *components_destroy(struct components *components); /* accepts NULL */
 
 /* A component was asked by a thread of a process. */
 struct component_reading {
 	uint32_t thread;
+	int64_t thread_row;
 	uint32_t process;
 	uint32_t text; /* of the component */
 	uint32_t path; /* of the region that has begun with the thread's last note */
@@ -32,6 +33,9 @@ struct component_reading {
 
 /* Returns 0 or -ENOMEM. */
 int components_take(struct components *components, const struct component_reading *reading);
+
+/* A thread was sampled; what is asked at samples next in it belongs to that one. */
+void components_sampled(struct components *components, uint32_t thread, int64_t time_ns);
 
 /* A trip through a region is over. */
 struct component_trip {
@@ -48,5 +52,5 @@ struct component_trip {
 int components_end(struct components *components, const struct component_trip *trip);
 void components_ended(struct components *components, uint32_t thread);
 
-/* Write both tables. Returns 0 or a negative errno. */
-int components_write(const struct components *components, struct db *db, int64_t run_id);
+/* Write the tables. Returns 0 or a negative errno. */
+int components_write(const struct components *components);

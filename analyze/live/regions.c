@@ -118,7 +118,7 @@ int regions_open(struct db *db, int64_t run_id, const struct tasks *tasks,
 		.first_row = db_integer(db, "SELECT max(id) FROM region", 0) + 1,
 	};
 	regions->own = own_time_create(tasks);
-	regions->components = components_create(texts);
+	regions->components = components_create(texts, db, run_id);
 	int r = regions->own && regions->components ? rows_open(db, &region_table, &regions->rows)
 						    : -ENOMEM;
 	if (r < 0) {
@@ -233,8 +233,10 @@ void regions_allocated(struct regions *regions, uint32_t thread, const struct bl
 	}
 }
 
-void regions_sample(struct regions *regions, uint32_t thread, int64_t weight)
+void regions_sample(struct regions *regions, uint32_t thread, int64_t weight, int64_t time_ns)
 {
+	components_sampled(regions->components, tasks_place(regions->tasks, thread), time_ns);
+
 	struct trip *trip = innermost(regions, place_of(regions, thread));
 
 	if (trip) {
@@ -259,6 +261,10 @@ int regions_component(struct regions *regions, struct component_reading *reading
 	const struct trip *begun =
 		stack && stack->has_begun && stack->n ? &stack->trips[stack->n - 1] : NULL;
 
+	const struct task_thread *task = tasks_thread_of(regions->tasks, reading->thread);
+	reading->thread_row = task ? task->row : 0;
+	if (reading->when == TRACE_ASKED_SAMPLE)
+		begun = innermost(regions, reading->thread);
 	reading->trip = begun ? begun->number : 0;
 	reading->path = begun ? begun->path : 0;
 	return components_take(regions->components, reading);
@@ -715,6 +721,6 @@ int regions_finish(struct regions *regions, int64_t end_ns)
 	if (r == 0)
 		r = own_time_write(regions->own, regions->db, regions->run_id);
 	if (r == 0)
-		r = components_write(regions->components, regions->db, regions->run_id);
+		r = components_write(regions->components);
 	return r < 0 ? r : rows_flush(regions->rows);
 }

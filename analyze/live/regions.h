@@ -84,7 +84,7 @@ int regions_took(struct regions *regions, uint32_t thread, enum trace_own what, 
 /* What a thread does counts for the region that it is in. */
 struct block_weight;
 void regions_allocated(struct regions *regions, uint32_t thread, const struct block_weight *weight);
-void regions_sample(struct regions *regions, uint32_t thread, int64_t weight);
+void regions_sample(struct regions *regions, uint32_t thread, int64_t weight, int64_t time_ns);
 void regions_fault(struct regions *regions, uint32_t thread);
 
 /* What could not be counted as it was told. */

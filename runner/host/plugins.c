@@ -37,6 +37,7 @@ enum field {
 	FIELD_ABOUT,
 	FIELD_MISSING,
 	FIELD_INSTEAD,
+	FIELD_WHERE,
 	N_FIELDS
 };
 
@@ -214,10 +215,11 @@ static int add_component(struct memsight_plugin *plugin, uint32_t abi,
 
 	(void)plugin;
 	snprintf(number, sizeof(number), "%u", abi);
-	if (abi != MEMSIGHT_PLUGIN_ABI)
-		fail_child("plug-in %s is built for version %s of memsight-plugin.h, this is "
-			   "version 1: build it again",
-			   adding, number);
+	if (abi == 0 || abi > MEMSIGHT_PLUGIN_ABI)
+		fail_child(
+			"plug-in %s is built for version %s of memsight-plugin.h, which is newer "
+			"than this memsight: build it again with its own",
+			adding, number);
 	if (!is_name(component->name))
 		fail_child("plug-in %s: '%s' is no name of a component: letters, digits and -_., "
 			   "at most 47",
@@ -234,6 +236,7 @@ static int add_component(struct memsight_plugin *plugin, uint32_t abi,
 	put_field(component->about);
 	put_field(component->missing);
 	put_field(component->instead);
+	put_field(abi > 1 && component->where & MEMSIGHT_AT_SAMPLES ? "at samples" : "");
 	fputc('\n', answers);
 	return fflush(answers) == 0 ? 0 : -EIO;
 }
@@ -486,11 +489,11 @@ static int give_all(struct plugins *plugins, plugin_sink sink, void *user)
 		char chain[4 * PLUGIN_TEXT_BYTES];
 
 		write_chain(plugins, own, chain, sizeof(chain));
-		r = sink(user,
-			 &(struct plugin_component){
-				 own->fields[FIELD_PLUGIN], own->fields[FIELD_NAME],
-				 own->fields[FIELD_UNIT], own->fields[FIELD_KIND],
-				 own->fields[FIELD_ABOUT], own->fields[FIELD_MISSING], chain });
+		r = sink(user, &(struct plugin_component){
+				       own->fields[FIELD_PLUGIN], own->fields[FIELD_NAME],
+				       own->fields[FIELD_UNIT], own->fields[FIELD_KIND],
+				       own->fields[FIELD_ABOUT], own->fields[FIELD_MISSING], chain,
+				       own->fields[FIELD_WHERE], own->is_chosen });
 	}
 	return r;
 }

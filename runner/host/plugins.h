@@ -18,6 +18,8 @@ struct plugin_component {
 	const char *about;
 	const char *missing; /* why it cannot be read here; "": it can */
 	const char *chain; /* "cycles|task-time": what is tried for it, in turn */
+	const char *where; /* "at samples": it is asked there, too; or "" */
+	bool is_chosen;
 };
 
 /* A negative result stops, and is handed on. */

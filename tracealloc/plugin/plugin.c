@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include "tracealloc/hooks/real.h"
 #include "tracealloc/own-time.h"
 #include "tracealloc/plugin/note.h"
+#include "tracealloc/sampler.h"
 #include "tracealloc/sandbox.h"
 
 #define MAX_PLUGINS    16u
@@ -41,6 +43,7 @@ struct component {
 	int (*read)(void *user, int64_t *ret_value);
 	void *user;
 	struct plugin *plugin;
+	bool is_at_samples;
 	_Atomic uint32_t n_slow; /* asks in a row */
 };
 
@@ -225,6 +228,7 @@ struct answer {
 	int64_t value;
 	int signal;
 	bool is_known;
+	bool is_slow;
 };
 
 static struct answer ask(struct component *component)
@@ -241,17 +245,16 @@ static struct answer ask(struct component *component)
 
 static void tell(struct component *component, const struct answer *answer, enum trace_asked when)
 {
-	bool is_slow = answer->ticks > ta_image.ticks_per_ms * SLOW_MS;
-
-	enum trace_call call = when >= TRACE_ASKED_WINDOW_BEGIN ? TRACE_CALL_COMPONENT_WINDOW
-								: TRACE_CALL_COMPONENT;
+	enum trace_call call = when == TRACE_ASKED_SAMPLE	  ? TRACE_CALL_COMPONENT_SAMPLE
+			       : when >= TRACE_ASKED_WINDOW_BEGIN ? TRACE_CALL_COMPONENT_WINDOW
+								  : TRACE_CALL_COMPONENT;
 
 	if (answer->is_known)
 		ta_note_plugin(call, &component->name, answer->ticks << 2 | ((uint64_t)when & 3),
 			       answer->value);
 	if (answer->signal)
 		leave_out_component(component, signal_text(answer->signal));
-	else if (!is_slow)
+	else if (!answer->is_slow)
 		atomic_store_explicit(&component->n_slow, 0, memory_order_relaxed);
 	else if (atomic_fetch_add(&component->n_slow, 1) + 1 >= SLOW_ASKS)
 		leave_out_component(component, "took more than 1 ms three times in a row");
@@ -267,6 +270,21 @@ static bool is_confined(void)
 	return true;
 }
 
+/* Times that the thread was taken off its processor: a sample comes where that is near. */
+static long n_preempted(void)
+{
+	struct rusage usage = { 0 };
+
+	ta_syscall(SYS_getrusage, RUSAGE_THREAD, (long)&usage, 0, 0, 0, 0);
+	return usage.ru_nivcsw;
+}
+
+static bool is_asked(const struct component *component, enum trace_asked when)
+{
+	return (when != TRACE_ASKED_SAMPLE || component->is_at_samples) &&
+	       !atomic_load(&component->plugin->is_out);
+}
+
 static void ask_each(enum trace_asked when)
 {
 	struct answer answers[MAX_COMPONENTS];
@@ -280,16 +298,19 @@ static void ask_each(enum trace_asked when)
 		return;
 	}
 	catch_faults();
+	long before = when == TRACE_ASKED_SAMPLE ? n_preempted() : 0;
 	for (uint32_t i = 0; i < all.n_components; i++) {
 		answers[i] = (struct answer){ 0 };
-		if (!atomic_load(&all.components[i].plugin->is_out))
+		if (is_asked(&all.components[i], when))
 			answers[i] = ask(&all.components[i]);
+		answers[i].is_slow = answers[i].ticks > ta_image.ticks_per_ms * SLOW_MS &&
+				     (when != TRACE_ASKED_SAMPLE || n_preempted() == before);
 		if (answers[i].signal)
 			break;
 	}
 	leave();
 	for (uint32_t i = 0; i < all.n_components; i++) {
-		if (!atomic_load(&all.components[i].plugin->is_out))
+		if (is_asked(&all.components[i], when))
 			tell(&all.components[i], &answers[i], when);
 		if (answers[i].signal)
 			break;
@@ -311,6 +332,26 @@ void ta_plugins_ask_all(enum trace_asked when)
 		ta_hook_leave(&hook);
 	}
 	errno = saved;
+}
+
+/*
+ * In the handler of a sample, which has all signals blocked: a fault of a plug-in that is blocked
+ * would end the program. What a hook was about to note stays.
+ */
+static void hear_sample(const void *frame)
+{
+	struct ta_thread *thread = ta_tls.thread;
+	uintptr_t guard_pc = ta_tls.guard_pc;
+	uint64_t set = 0, old = 0;
+
+	if (ta_tls.guard || thread->asking || !ta_plugins_have_room(thread, frame))
+		return;
+	for (size_t i = 0; i < N_FAULTS; i++)
+		set |= UINT64_C(1) << (faults[i] - 1);
+	ta_syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, (long)&set, (long)&old, sizeof(set), 0, 0);
+	ta_plugins_ask_all(TRACE_ASKED_SAMPLE);
+	ta_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&old, 0, sizeof(old), 0, 0);
+	ta_tls.guard_pc = guard_pc;
 }
 
 static bool hear_window(bool begins)
@@ -339,7 +380,7 @@ static int add_component(struct memsight_plugin *plugin, uint32_t abi,
 	struct component *component = &all.components[all.n_components];
 
 	(void)plugin;
-	if (abi != MEMSIGHT_PLUGIN_ABI || (unsigned)given->kind >= 4)
+	if (abi == 0 || abi > MEMSIGHT_PLUGIN_ABI || (unsigned)given->kind >= 4)
 		return -EINVAL;
 	if (!is_wanted(given->name) || given->missing)
 		return 0;
@@ -354,6 +395,9 @@ static int add_component(struct memsight_plugin *plugin, uint32_t abi,
 	component->name = ta_name_of(component->text);
 	component->read = given->read;
 	component->user = given->user;
+	component->is_at_samples = abi > 1 && given->where & MEMSIGHT_AT_SAMPLES;
+	if (component->is_at_samples)
+		ta_sampler_heard = hear_sample;
 	all.n_components++;
 	return 0;
 }
@@ -543,6 +587,7 @@ long ta_plugins_end_late(void)
 void ta_plugins_forget(void)
 {
 	ta_plugins_are_on = false;
+	ta_sampler_heard = NULL;
 	ta_pause_listen(NULL);
 	memset(&all, 0, sizeof(all));
 }

@@ -157,7 +157,7 @@ static void step(int64_t now)
 			trips[in].samples++;
 			trips[in].time_ns += size;
 		}
-		regions_sample(regions, thread, (int64_t)size);
+		regions_sample(regions, thread, (int64_t)size, 1);
 		break;
 	default:
 		if (in >= 0) {

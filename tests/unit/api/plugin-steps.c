@@ -77,7 +77,7 @@ int memsight_register_steps(struct memsight_plugin *plugin)
 	if (does("fail"))
 		return -EPERM;
 	if (does("version"))
-		return plugin->add(plugin, 2, &steps);
+		return plugin->add(plugin, 3, &steps);
 	int r = memsight_add(plugin, &steps);
 	return r == 0 ? memsight_add(plugin, &gone) : r;
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plug-ins of --load: values that are known, what goes wrong in them, and a program that does not
-notice. Arguments: memsight, victim-plugins, plugin-steps, a library without plug-in, the plug-ins
-rusage, proc and perf."""
+notice. Arguments: memsight, victim-plugins, plugin-steps, a library without plug-in,
+plugin-sampled, the plug-ins rusage, proc and perf."""
 import json
 import os
 import signal
@@ -15,7 +15,7 @@ import json_schema
 from whole import Checks, run
 
 checks = Checks()
-MEMSIGHT, VICTIM, STEPS, OTHER, RUSAGE, PROC, PERF = map(os.path.abspath, sys.argv[1:])
+MEMSIGHT, VICTIM, STEPS, OTHER, SAMPLED, RUSAGE, PROC, PERF = map(os.path.abspath, sys.argv[1:])
 OPTIONS = ["--source", "none", "--pages", "off"]
 VALUES = """
 SELECT component.name, coalesce(region_total.name, ''), n, total, own, mean, least, most
@@ -136,6 +136,62 @@ def values_are_those_of_windows():
                 f"--window-list: {rows}")
 
 
+def ask(trace, sql):
+    text = run([MEMSIGHT, "query", "--format", "csv", trace, sql])
+    return [line.split(",") for line in text.splitlines()[1:]]
+
+
+def samples(does, source, load=SAMPLED):
+    trace = os.path.join(tempfile.mkdtemp(dir=FOLDER), "run.mst")
+    done = subprocess.run([MEMSIGHT, "record", "-q", "-o", trace, "--source", source, "--pages",
+                           "off", "--load", load, "--", VICTIM, "samples"],
+                          env={**os.environ, "PLUGIN_DOES": does}, capture_output=True, text=True,
+                          check=False)
+    checks.that(done.stdout == "spun\n" and done.returncode == 3, f"{does} {source}: {done}")
+    losses = [row[0] for row in ask(trace, "SELECT reason FROM loss")]
+    return trace, losses, done.stderr
+
+
+def values_are_those_of_samples():
+    """Each sample that lies in spin() has a value: one more than that before it in its thread."""
+    trace, losses, said = samples("", "signal")
+    rows = ask(trace, "SELECT thread_id, value FROM component_sample JOIN component ON component.id"
+               " = component_id WHERE name = 'asked' ORDER BY thread_id, time_ns")
+    found = {}
+    for thread, value in rows:
+        found.setdefault(thread, []).append(int(value))
+    checks.that(len(found) == 2 and all(
+        values == list(range(values[0], values[0] + len(values))) for values in found.values()),
+                f"asks of each thread: {found}")
+    n_samples, n_values = map(int, ask(
+        trace, "SELECT count(*), count(value) FROM sample JOIN frame ON frame.id = sample.frame_id"
+        " LEFT JOIN component_sample USING (thread_id, time_ns) WHERE function = 'spin'")[0])
+    checks.that(n_samples == n_values > 50, f"{n_samples} samples in spin, {n_values} values")
+    sums = ask(trace, "SELECT path_id > 0, n, total FROM component_value JOIN component ON"
+               " component.id = component_id WHERE window = -1 ORDER BY 1")
+    n = sum(int(row[1]) for row in sums)
+    checks.that(n == len(rows) - 2 and n == sum(int(row[2]) for row in sums), f"sums: {sums}")
+    checks.that(not any("left out" in loss or "asked" in loss for loss in losses) and not said,
+                f"{losses} {said}")
+    report = run([MEMSIGHT, "report", trace, "--plugins"])
+    checks.that("spinning (samples)" in report, report)
+    trace, losses, _ = samples("crash", "signal")
+    checks.that(any("asked crashed (SIGSEGV)" in loss for loss in losses), f"crash: {losses}")
+    trace, losses, said = samples("", "clock")
+    if ask(trace, "SELECT 1 FROM source WHERE name = 'clock' AND error = 0"):
+        checks.that("plug-ins (asked) are not asked at samples" in said and
+                    any("--source signal" in loss for loss in losses), f"clock: {losses} {said}")
+    # rusage answers there: CPU time grows from sample to sample, up to what the thread had.
+    trace, losses, _ = samples("", "signal", RUSAGE)
+    rows = ask(trace, "SELECT thread_id, value FROM component_sample JOIN component ON component.id"
+               " = component_id WHERE name = 'user-time' ORDER BY thread_id, time_ns")
+    found = {}
+    for thread, value in rows:
+        found.setdefault(thread, []).append(int(value))
+    checks.that(len(found) == 2 and all(values == sorted(values) and values[-1] > 10**8
+                                        for values in found.values()), f"user-time: {found}")
+
+
 def components_are_chosen_by_name():
     values, _, _, _ = recorded("", "--components", "gone|peak,gone")
     found = {name for name, _ in values}
@@ -172,7 +228,7 @@ def bad_files_are_refused_before_the_program_starts():
             ("", ["--load", foreign], "for another processor"),
             ("", ["--load", OTHER], "no function memsight_register_NAME is exported; the nearest"
              " is memsight_registre_other"),
-            ("version", ["--load", STEPS], "built for version 2"),
+            ("version", ["--load", STEPS], "built for version 3"),
             ("fail", ["--load", STEPS], "memsight_register_steps has failed"),
             ("twice", ["--load", STEPS], "component steps is there already, of plug-in steps"),
             ("register-crash", ["--load", STEPS], "it crashes when it is loaded and registered"
@@ -232,6 +288,7 @@ with tempfile.TemporaryDirectory(prefix="memsight-test-") as FOLDER:
     values_are_those_of_regions()
     values_are_those_of_functions()
     values_are_those_of_windows()
+    values_are_those_of_samples()
     components_are_chosen_by_name()
     what_goes_wrong_is_left_out_and_said()
     the_program_has_its_own_faults()

@@ -1,6 +1,7 @@
 /*
  * Regions whose trips are known, in two threads, and a fault of the program's own that it survives
  * by its handler: between regions, with and without plug-ins. `victim-plugins die': of a fault.
+ * `victim-plugins samples': two threads that do nothing but to spin, in a region.
  * `victim-plugins functions': calls that are known, of functions without regions.
  */
 #include <pthread.h>
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "include/memsight.h"
@@ -114,6 +116,39 @@ static int allocate(void)
 	return 3;
 }
 
+/* So much CPU time of the thread in nothing but this. */
+static CALL void spin(void)
+{
+	volatile unsigned n = 0;
+	struct timespec now = { 0 };
+
+	while (now.tv_sec * 1000 + now.tv_nsec / 1000000 < 350) {
+		for (unsigned i = 0; i < 10000000; i++)
+			n++;
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	}
+}
+
+static void *spins(void *unused)
+{
+	memsight_region_push("spinning");
+	spin();
+	memsight_region_pop("spinning");
+	return unused;
+}
+
+static int spin_twice(void)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, spins, NULL) != 0)
+		return 1;
+	spins(NULL);
+	pthread_join(thread, NULL);
+	puts("spun");
+	return 3;
+}
+
 int main(int argc, char *argv[])
 {
 	struct sigaction action = { .sa_handler = on_fault };
@@ -121,6 +156,8 @@ int main(int argc, char *argv[])
 
 	if (argc > 1 && strcmp(argv[1], "functions") == 0)
 		return call_functions();
+	if (argc > 1 && strcmp(argv[1], "samples") == 0)
+		return spin_twice();
 	if (argc > 1 && strcmp(argv[1], "windows") == 0)
 		return allocate();
 	work(NULL);
