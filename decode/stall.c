@@ -32,6 +32,15 @@ static void take_accesses(struct decode_window *window, unsigned position)
 			window->stalled[window->n_stalled++] = window->accesses[i];
 }
 
+static bool is_one_of(const struct instruction *instruction, const execute_function *functions,
+		      size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (instruction->execute == functions[i])
+			return true;
+	return false;
+}
+
 /* A comparison or addition right before a branch is one operation with it. */
 static bool is_fused(const struct instruction *instruction)
 {
@@ -40,10 +49,7 @@ static bool is_fused(const struct instruction *instruction)
 		decode_execute_and, decode_execute_inc,	 decode_execute_dec,
 	};
 
-	for (size_t i = 0; i < sizeof(fused) / sizeof(fused[0]); i++)
-		if (instruction->execute == fused[i])
-			return true;
-	return false;
+	return is_one_of(instruction, fused, sizeof(fused) / sizeof(fused[0]));
 }
 
 static bool add_last(const struct block_code *code, const struct decode_sample *sample,
@@ -101,14 +107,19 @@ static bool may_have_run(const struct block_code *code, const struct decode_samp
 	return true;
 }
 
-/* What takes one cycle when its registers are there. */
+/* What takes a cycle or two when its registers are there. */
 static bool is_quick(const struct instruction *instruction)
 {
+	static const execute_function quick[] = {
+		decode_execute_mov,   decode_execute_movsx, decode_execute_lea, decode_execute_or,
+		decode_execute_xor,   decode_execute_not,   decode_execute_neg, decode_execute_shl,
+		decode_execute_shr,   decode_execute_sar,   decode_execute_rol, decode_execute_ror,
+		decode_execute_widen,
+	};
+
 	return instruction->n_memory == 0 &&
-	       (is_fused(instruction) || instruction->execute == decode_execute_mov ||
-		instruction->execute == decode_execute_lea ||
-		instruction->execute == decode_execute_or ||
-		instruction->execute == decode_execute_xor);
+	       (is_fused(instruction) ||
+		is_one_of(instruction, quick, sizeof(quick) / sizeof(quick[0])));
 }
 
 static bool reads_of(const struct instruction *instruction, const struct instruction *before)

@@ -28,6 +28,8 @@ PROGRAM(summed, "ret\n1: inc rdi\nmov rax, [rsi+rdi*8]", "dec rdx\njnz 1b\nsysca
 PROGRAM(before, "ret\nmov rcx, [rdi+8]\nadd rdi, 16", "mov eax, ecx\nsyscall");
 PROGRAM(loaded, "ret\nadd rdi, 8\nmov rcx, [rdi+8]", "mov eax, ecx\nsyscall");
 PROGRAM(early, "ret\nlea rcx, [rax+rax]\nadd rdi, 16", "mov eax, [rdi]\nshl rcx, 3\nsyscall");
+PROGRAM(shifted, "ret\nlea rcx, [rax+rax]\nshr rsi, 41",
+	"mov rsi, [rdi+rsi*8]\nand esi, 1\nsyscall");
 PROGRAM(summing, "ret\nmov rcx, [rdi+8]\nadd rax, rcx", "mov eax, ecx\nsyscall");
 PROGRAM(replaced, "ret\nmov rdi, [rdi+8]", "mov eax, ecx\nsyscall");
 PROGRAM(fused, "ret\ncmp qword ptr [rdi+8], 5\nje 9f", "mov eax, ecx\nsyscall\n9: ud2");
@@ -179,6 +181,17 @@ START_TEST(a_load_is_waited_for_at_its_own_address_too)
 	/* With most behind it they may be of either. */
 	run_at(40, 2);
 	run_at(1, 0);
+	ck_assert_int_eq(window.stall, DECODE_STALL_UNKNOWN);
+}
+END_TEST
+
+START_TEST(nobody_waits_for_a_shift_before_a_load)
+{
+	ptrdiff_t behind = shifted_ip - shifted_start + 4;
+
+	for (unsigned i = 0; i < 40; i++)
+		run(shifted_start, shifted_start + behind, shifted_end);
+	RUN(shifted);
 	ck_assert_int_eq(window.stall, DECODE_STALL_UNKNOWN);
 }
 END_TEST
@@ -402,6 +415,7 @@ static Suite *make_suite(void)
 	tcase_add_test(tcase, a_loop_waits_for_what_runs_before_ip_next_time);
 	tcase_add_test(tcase, what_needs_a_load_takes_no_longer_than_it);
 	tcase_add_test(tcase, a_load_is_waited_for_at_its_own_address_too);
+	tcase_add_test(tcase, nobody_waits_for_a_shift_before_a_load);
 	tcase_add_test(tcase, a_load_that_nothing_is_sampled_behind_is_not_known);
 	tcase_add_test(tcase, in_a_chase_the_node_before_is_not_known);
 	tcase_add_test(tcase, of_a_gather_a_lane_of_the_next_turn_is_told);
