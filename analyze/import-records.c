@@ -33,9 +33,7 @@ static int on_process(struct import *import, const struct trace_record *record)
 	};
 
 	int r = tasks_add_process(import->tasks, process, time_ns);
-	if (r < 0 || process->birth != RING_BIRTH_FORK)
-		return r;
-	return import_add_moment(import, &moment);
+	return r < 0 || process->birth != RING_BIRTH_FORK ? r : import_add_moment(import, &moment);
 }
 
 static int on_rank(struct import *import, const struct trace_record *record)

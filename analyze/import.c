@@ -440,9 +440,7 @@ static int add_record(struct import *import, const struct trace_record *record)
 {
 	int r = import_record(import, record);
 
-	if (r == -EBADMSG)
-		return losses_count(&import->losses, "trace", "definition lost", 1);
-	return r;
+	return r == -EBADMSG ? losses_count(&import->losses, "trace", "definition lost", 1) : r;
 }
 
 static int add_records(struct import *import, const struct trace_item *item)

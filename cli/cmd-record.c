@@ -498,9 +498,7 @@ static int attach_to(const char *text, char **command, const struct option_set *
 	run.attach_pids = pids;
 	int r = functions_choose(options, &(struct functions_of){ text, pids, run.n_attach }, false,
 				 &chosen, &run.functions);
-	if (r != CMD_DONE)
-		return r;
-	return record_run(&run, options, &none);
+	return r != CMD_DONE ? r : record_run(&run, options, &none);
 }
 
 int cmd_record(const struct option_set *given)
@@ -526,9 +524,7 @@ int cmd_record(const struct option_set *given)
 		return CMD_USAGE;
 	r = functions_choose(&all, &(struct functions_of){ .name = all.operands[0] }, false,
 			     &chosen, &run.functions);
-	if (r != CMD_DONE)
-		return copy_run_unrecorded(&all, r);
-	return record_run(&run, &all, &heimdallr);
+	return r != CMD_DONE ? copy_run_unrecorded(&all, r) : record_run(&run, &all, &heimdallr);
 }
 
 int cmd_attach(const struct option_set *options)

@@ -475,10 +475,7 @@ int cmd_run(const struct option_set *options)
 	int err = read_series(&run), status;
 
 	err = err ?: draw_seed(run.series, &seed);
-	if (err < 0)
-		status = cmd_run_fail(&run, err);
-	else
-		status = choose(&run, seed);
+	status = err < 0 ? cmd_run_fail(&run, err) : choose(&run, seed);
 	series_folder_close(&run.folder);
 	series_plan_finish(&run.plan);
 	series_modes_finish(&run.modes);

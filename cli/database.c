@@ -94,9 +94,7 @@ int database_open_early(const char *path, const struct option_set *options,
 		return cmd_fail("%s: the disk is full; `memsight analyze -o DATABASE %s' puts the "
 				"database elsewhere",
 				path, path);
-	if (r < 0)
-		return cmd_fail_db(path, r);
-	return hand_over(path, db, ret_db);
+	return r < 0 ? cmd_fail_db(path, r) : hand_over(path, db, ret_db);
 }
 
 /* The first picture of a large trace takes some seconds. */
@@ -192,9 +190,7 @@ unsigned database_terminal_width(int fd)
 {
 	struct winsize size;
 
-	if (!isatty(fd) || ioctl(fd, TIOCGWINSZ, &size) != 0)
-		return 0;
-	return size.ws_col;
+	return !isatty(fd) || ioctl(fd, TIOCGWINSZ, &size) != 0 ? 0 : size.ws_col;
 }
 
 unsigned database_text_width(int fd)

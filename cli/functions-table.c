@@ -506,9 +506,7 @@ static int list_command(const char *command, struct loaded_files *files)
 		run_command_explain(command, r, message, sizeof(message));
 		return cmd_fail("cannot run %s: %s", command, message);
 	}
-	if (loaded_files_list(program, files, message) < 0)
-		return cmd_fail("%s", message);
-	return CMD_DONE;
+	return loaded_files_list(program, files, message) < 0 ? cmd_fail("%s", message) : CMD_DONE;
 }
 
 #define EXEC_PATIENCE_MS 1000u

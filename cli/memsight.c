@@ -90,9 +90,7 @@ static int help(const char *name)
 
 	if (!name)
 		return print_help(COMMAND_GLOBAL);
-	if (find_command(name, &command) < 0)
-		return unknown_command(name);
-	return print_help(command);
+	return find_command(name, &command) < 0 ? unknown_command(name) : print_help(command);
 }
 
 static int report_usage(const struct option_set *options, int r)
@@ -174,9 +172,7 @@ static int run_words(int argc, char **argv)
 	auto_options struct option_set global;
 	int r = option_parse(COMMAND_GLOBAL, argc > 0 ? argc - 1 : 0, argv + 1, &global);
 
-	if (r < 0)
-		return report_usage(&global, r);
-	return flush_output(dispatch(&global));
+	return r < 0 ? report_usage(&global, r) : flush_output(dispatch(&global));
 }
 
 /* What a stack of our own runs. */

@@ -177,9 +177,7 @@ static void *align(size_t alignment, size_t size)
 		block = NULL;
 	kind_depth--;
 	errno = saved;
-	if (!likely(block) && kind.spills)
-		return below()->memalign(alignment, size);
-	return block;
+	return !likely(block) && kind.spills ? below()->memalign(alignment, size) : block;
 }
 
 /* As glibc: what is no power of 2 becomes the next one. */

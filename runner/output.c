@@ -58,9 +58,7 @@ static int put_host(struct text *text)
 {
 	struct utsname host;
 
-	if (uname(&host) < 0)
-		return -errno;
-	return put(text, host.nodename, strcspn(host.nodename, "/"));
+	return uname(&host) < 0 ? -errno : put(text, host.nodename, strcspn(host.nodename, "/"));
 }
 
 static int put_letter(struct text *text, char letter, const struct output_names *names)

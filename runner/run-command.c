@@ -18,9 +18,7 @@ static int check(const char *path)
 
 	if (stat(path, &status) < 0)
 		return -errno;
-	if (S_ISDIR(status.st_mode) || access(path, X_OK) < 0)
-		return -EACCES;
-	return 0;
+	return S_ISDIR(status.st_mode) || access(path, X_OK) < 0 ? -EACCES : 0;
 }
 
 static int search(const char *name, const char *folders, char ret_path[static PATH_MAX])

@@ -442,7 +442,5 @@ int series_execution_note(const struct series_execution *execution,
 	if (!file)
 		return -errno;
 	put_run(file, execution, outcome);
-	if (fflush(file) != 0 || fsync(fileno(file)) < 0)
-		return -errno;
-	return 0;
+	return fflush(file) != 0 || fsync(fileno(file)) < 0 ? -errno : 0;
 }

@@ -155,9 +155,7 @@ static int side_of(const struct merge_clock *clock, size_t i, uint64_t ticks)
 {
 	if (i > 0 && distance(clock->pairs[i].ticks, ticks) < 0)
 		return -1;
-	if (i + 2 < clock->n && distance(clock->pairs[i + 1].ticks, ticks) >= 0)
-		return 1;
-	return 0;
+	return i + 2 < clock->n && distance(clock->pairs[i + 1].ticks, ticks) >= 0 ? 1 : 0;
 }
 
 /* The pair where the line for ticks starts. There are two pairs or more. */

@@ -144,9 +144,7 @@ int debug_file_open(const char *path)
 	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat status;
 
-	if (fd < 0 || fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))
-		return -1;
-	return steal_fd(&fd);
+	return fd < 0 || fstat(fd, &status) < 0 || !S_ISREG(status.st_mode) ? -1 : steal_fd(&fd);
 }
 
 /* NULL without memory: a path that is not there. */

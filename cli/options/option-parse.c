@@ -45,9 +45,7 @@ static int parse_flag(const struct parsing *parsing, struct option_value *value)
 static int parse_text(const struct parsing *parsing, struct option_value *value)
 {
 	(void)value;
-	if (parsing->text[0] == '\0')
-		return refuse(parsing, "is empty");
-	return 0;
+	return parsing->text[0] == '\0' ? refuse(parsing, "is empty") : 0;
 }
 
 static int parse_bytes(const struct parsing *parsing, struct option_value *value)
@@ -395,9 +393,7 @@ static bool takes_next_word(enum option_id id)
 /* The word behind an option, when that option must have one. */
 static const char *take_argument(struct words *words, enum option_id id)
 {
-	if (!takes_next_word(id) || words->next == words->n)
-		return NULL;
-	return words->words[words->next++];
+	return !takes_next_word(id) || words->next == words->n ? NULL : words->words[words->next++];
 }
 
 static int parse_long(struct words *words, const char *name)

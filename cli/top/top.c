@@ -60,9 +60,7 @@ int top_begin(struct top *top, int fd)
 	/* Only what is looked at becomes memory. */
 	top->sites = calloc(LIVE_MAX_SITES, sizeof(*top->sites));
 	top->rows = calloc(LIVE_MAX_SITES, sizeof(*top->rows));
-	if (!top->sites || !top->rows)
-		return -ENOMEM;
-	return top_names_create(&top->names);
+	return !top->sites || !top->rows ? -ENOMEM : top_names_create(&top->names);
 }
 
 void top_end(struct top *top)

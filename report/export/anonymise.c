@@ -393,9 +393,7 @@ static int copy(sqlite3 *db, const char *path, struct export_progress *progress)
 	int r = sql ? run(db, sql) : -ENOMEM;
 	sqlite3_progress_handler(db, 0, NULL, NULL);
 	sqlite3_free(sql);
-	if (r < 0 && (sqlite3_errcode(db) & 0xff) == SQLITE_FULL)
-		return -ENOSPC;
-	return r;
+	return r < 0 && (sqlite3_errcode(db) & 0xff) == SQLITE_FULL ? -ENOSPC : r;
 }
 
 int anonymise(sqlite3 *db, const char *path, bool replaces, struct export_progress *progress)

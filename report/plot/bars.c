@@ -176,9 +176,7 @@ static int make_notes(const struct bars *bars, size_t n_shown, char **ret_notes)
 		     bars->kind->unit == AXIS_BYTES ? format_bytes(llround(rest)).text
 						    : format_count(llround(rest)).text) < 0)
 		return -ENOMEM;
-	if (asprintf(ret_notes, "%s%s\n", bars->kind->notes, more ? more : "") < 0)
-		return -ENOMEM;
-	return 0;
+	return asprintf(ret_notes, "%s%s\n", bars->kind->notes, more ? more : "") < 0 ? -ENOMEM : 0;
 }
 
 static size_t n_fitting(const struct plot *plot, const struct bars *bars, double height)

@@ -264,9 +264,7 @@ static int add_main(struct heap_glibc *glibc)
 	struct heap_region region = { (start + 15) & ~UINT64_C(15),
 				      is_top ? arena->top_end : range->end, 0 };
 
-	if (region.end > range->end)
-		return -EBADMSG;
-	return heap_glibc_add_region(glibc, region);
+	return region.end > range->end ? -EBADMSG : heap_glibc_add_region(glibc, region);
 }
 
 /* What cannot be told of an arena leaves it without regions: nobody walks it then. */

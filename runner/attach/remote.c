@@ -56,9 +56,7 @@ static int wait_status(struct remote_thread *thread, uint64_t deadline_ns, int *
 	}
 	if (r < 0 && errno == EINTR)
 		return wait_status(thread, deadline_ns, ret_status);
-	if (r < 0 || !WIFSTOPPED(*ret_status))
-		return gone(thread);
-	return 0;
+	return r < 0 || !WIFSTOPPED(*ret_status) ? gone(thread) : 0;
 }
 
 #if defined(__x86_64__)

@@ -325,9 +325,7 @@ static int image_process_why_not(pid_t pid)
 		return why_not;
 	if (is_in_another_root(pid))
 		return TRACE_NOT_CHROOT;
-	if (lacks_our_variable(pid))
-		return TRACE_NOT_ENVIRONMENT;
-	return TRACE_NOT_ATTACHED;
+	return lacks_our_variable(pid) ? TRACE_NOT_ENVIRONMENT : TRACE_NOT_ATTACHED;
 }
 
 /* n_bytes 0: it is to be asked for. */

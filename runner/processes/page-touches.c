@@ -153,9 +153,7 @@ static int end_mapping(struct reading *reading)
 		return 0;
 	if (add_area(reading) < 0)
 		return -ENOMEM;
-	if (mapping->resident_kib + mapping->unknown_kib == 0)
-		return 0;
-	return put_run(reading);
+	return mapping->resident_kib + mapping->unknown_kib == 0 ? 0 : put_run(reading);
 }
 
 static unsigned bits_of(const struct image_map *map)

@@ -172,9 +172,7 @@ pid_t tracker_slot_pid(struct tracker *tracker, const struct image *parent, uint
 	if (!is_foreign &&
 	    (images_find(&tracker->images, ns_pid) || tracker_is_plausible_fork(tracker, ns_pid)))
 		return ns_pid;
-	if (found.youngest)
-		return found.youngest;
-	return image_find_ns_pid(tracker->command_pid, ns_pid);
+	return found.youngest ? found.youngest : image_find_ns_pid(tracker->command_pid, ns_pid);
 }
 
 void tracker_adopt_slot(struct tracker *tracker, struct image *image, uint64_t ticks)

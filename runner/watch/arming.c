@@ -130,9 +130,7 @@ static uint64_t choose_bytes(const struct watch_item *item, const struct watch_f
 {
 	if (item->target.n_bytes)
 		return item->target.n_bytes;
-	if (found->n_bytes && found->n_bytes < DEFAULT_BYTES)
-		return found->n_bytes;
-	return DEFAULT_BYTES;
+	return found->n_bytes && found->n_bytes < DEFAULT_BYTES ? found->n_bytes : DEFAULT_BYTES;
 }
 
 static bool is_same(const struct watch_item *item, const struct watch_found *found)

@@ -53,9 +53,7 @@ static unsigned digit_of(char c)
 		return (unsigned)(c - '0');
 	if (c >= 'a' && c <= 'f')
 		return (unsigned)(c - 'a') + 10;
-	if (c >= 'A' && c <= 'F')
-		return (unsigned)(c - 'A') + 10;
-	return 16;
+	return c >= 'A' && c <= 'F' ? (unsigned)(c - 'A') + 10 : 16;
 }
 
 static bool take_hex(struct cursor *cursor, uint64_t *ret_number)

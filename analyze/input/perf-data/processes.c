@@ -147,9 +147,7 @@ static int begin_image(struct perf_tasks *tasks, const struct perf_task_event *e
 	 * perf tells the exec of what it starts by a COMM; of one that was there already, first of
 	 * all.
 	 */
-	if (!before || event->is_exec)
-		return add_image(tasks, event, RING_BIRTH_EXEC, before);
-	return 0;
+	return !before || event->is_exec ? add_image(tasks, event, RING_BIRTH_EXEC, before) : 0;
 }
 
 static int take_event(struct perf_tasks *tasks, const struct perf_task_event *event)
