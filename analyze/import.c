@@ -562,10 +562,7 @@ static void finish(struct import *import)
 	losses_finish(&import->losses);
 	merge_clock_finish(&import->clock);
 	feed_close(&import->feed);
-	free(import->run.program);
-	free(import->run.mode);
-	free(import->run.command);
-	free(import->run.directory);
+	free_all(import->run.program, import->run.mode, import->run.command, import->run.directory);
 }
 #define auto_import __attribute__((cleanup(finish)))
 

@@ -300,8 +300,7 @@ static int draw(struct job *job)
 	int status = r < 0 ? complain(job, r, &result) : write_file(job, bytes, n);
 	if (status == CMD_DONE)
 		tell_losses(result.losses);
-	free(result.losses);
-	free(result.detail);
+	free_all(result.losses, result.detail);
 	return status;
 }
 

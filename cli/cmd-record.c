@@ -125,8 +125,7 @@ static void live_files_add(void *user, const struct run_file *file)
 		return;
 	}
 	cleanup_close(&item.fd);
-	free(item.path);
-	free(item.build_id);
+	free_all(item.path, item.build_id);
 }
 
 /* For symbol_places.open_loaded. */

@@ -81,8 +81,7 @@ static void series_modes_finish(struct series_modes *modes)
 		heimdallr_finish(&modes->sets[i].heimdallr);
 		option_finish(&modes->sets[i].options);
 	}
-	free(modes->sets);
-	free(modes->options);
+	free_all(modes->sets, modes->options);
 	*modes = (struct series_modes){ 0 };
 }
 

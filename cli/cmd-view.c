@@ -40,8 +40,7 @@ static struct browser *browser_forget(struct browser *browser)
 		return NULL;
 	if (browser->path)
 		unlink(browser->path);
-	free(browser->path);
-	free(browser);
+	free_all(browser->path, browser);
 	return NULL;
 }
 
@@ -224,10 +223,7 @@ static void finish_shown(struct shown *shown)
 		unlink(shown->both);
 	if (shown->folder)
 		rmdir(shown->folder);
-	free(shown->both);
-	free(shown->folder);
-	free(shown->pictures);
-	free(shown->database);
+	free_all(shown->both, shown->folder, shown->pictures, shown->database);
 	*shown = (struct shown){ 0 };
 }
 #define auto_shown __attribute__((cleanup(finish_shown)))

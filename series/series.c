@@ -27,10 +27,7 @@ static void series_texts_finish(struct series_texts *texts)
 
 static void finish_workload(struct series_workload *workload)
 {
-	free(workload->name);
-	free(workload->directory);
-	free(workload->input);
-	free(workload->check);
+	free_all(workload->name, workload->directory, workload->input, workload->check);
 	series_texts_finish(&workload->commands);
 	series_texts_finish(&workload->environment);
 }
@@ -51,11 +48,7 @@ struct series *series_destroy(struct series *series)
 	for (size_t i = 0; i < series->n_modes; i++)
 		finish_mode(&series->modes[i]);
 	series_texts_finish(&series->environment);
-	free(series->workloads);
-	free(series->modes);
-	free(series->name);
-	free(series->output);
-	free(series);
+	free_all(series->workloads, series->modes, series->name, series->output, series);
 	return NULL;
 }
 

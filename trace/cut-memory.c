@@ -7,6 +7,7 @@
 
 #include "common/address-ranges.h"
 #include "common/array.h"
+#include "common/cleanup.h"
 #include "trace/cut-internal.h"
 
 #define NEAR_BYTES 8192u /* of two calls on a stack */
@@ -734,18 +735,13 @@ int cut_write_events(struct cut *cut)
 
 void cut_finish_memory(struct cut *cut)
 {
-	free(cut->events);
-	free(cut->late);
-	free(cut->places);
-	free(cut->ghosts);
+	free_all(cut->events, cut->late, cut->places, cut->ghosts);
 	key_map_finish(&cut->places_by_address);
 	for (size_t i = 0; i < cut->n_processes; i++) {
-		free(cut->processes[i].maps);
-		free(cut->processes[i].forks);
-		free(cut->processes[i].pauses.items);
+		free_all(cut->processes[i].maps, cut->processes[i].forks,
+			 cut->processes[i].pauses.items);
 	}
 	for (size_t i = 0; i < cut->n_threads; i++) {
-		free(cut->threads[i].regions.items);
-		free(cut->threads[i].nodes);
+		free_all(cut->threads[i].regions.items, cut->threads[i].nodes);
 	}
 }

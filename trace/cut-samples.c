@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "common/cleanup.h"
 #include "perf/record.h"
 #include "trace/cut-internal.h"
 
@@ -320,8 +321,6 @@ void cut_finish_samples(struct cut *cut)
 		free(cut->codes[i].bytes);
 	for (size_t i = 0; i < cut->n_perfs; i++)
 		free(cut->perfs[i].bytes);
-	free(cut->codes);
-	free(cut->perfs);
-	free(cut->sources);
+	free_all(cut->codes, cut->perfs, cut->sources);
 	key_map_finish(&cut->codes_by_address);
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/array.h"
+#include "common/cleanup.h"
 #include "schemas/trace-control.h"
 #include "trace/cut-internal.h"
 
@@ -135,8 +136,7 @@ static int write_used_nodes(struct cut *cut)
 		key_map_finish(&by_id[i]);
 		free(is_used[i]);
 	}
-	free(by_id);
-	free(is_used);
+	free_all(by_id, is_used);
 	return r;
 }
 
@@ -235,9 +235,7 @@ static void finish(struct cut *cut)
 	cut_finish_memory(cut);
 	cut_finish_samples(cut);
 	array_free(cut->records, cut->n_records, it, free(it->bytes));
-	free(cut->clocks);
-	free(cut->processes);
-	free(cut->threads);
+	free_all(cut->clocks, cut->processes, cut->threads);
 	key_map_finish(&cut->processes_by_id);
 	key_map_finish(&cut->threads_by_id);
 	key_map_finish(&cut->threads_by_tid);

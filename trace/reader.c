@@ -100,10 +100,7 @@ struct trace_reader *trace_reader_close(struct trace_reader *reader)
 	close(reader->window.fd);
 	trace_window_finish(&reader->window);
 	ZSTD_freeDCtx(reader->zstd);
-	free(reader->body);
-	free(reader->records);
-	free(reader->events);
-	free(reader);
+	free_all(reader->body, reader->records, reader->events, reader);
 	return NULL;
 }
 

@@ -197,10 +197,7 @@ struct view_context *view_context_close(struct view_context *context)
 	view_part_free(context->part);
 	db_close(context->pictures_db);
 	db_close(context->db);
-	free(context->editor);
-	free(context->labels[0]);
-	free(context->labels[1]);
-	free(context);
+	free_all(context->editor, context->labels[0], context->labels[1], context);
 	return NULL;
 }
 

@@ -239,8 +239,7 @@ static void finish(struct unpack *unpack)
 {
 	cleanup_fclose(&unpack->file);
 	ZSTD_freeDCtx(unpack->zstd);
-	free(unpack->name);
-	free(unpack->target);
+	free_all(unpack->name, unpack->target);
 }
 
 /* Whether there is more to decompress. Returns 1, 0 at the end of the file, or a negative errno. */

@@ -79,8 +79,7 @@ static void free_stream(struct stream *stream)
 {
 	while (stream->frames)
 		drop_frame(stream);
-	free(stream->events);
-	free(stream);
+	free_all(stream->events, stream);
 }
 
 struct merge *merge_close(struct merge *merge)
@@ -89,8 +88,7 @@ struct merge *merge_close(struct merge *merge)
 		return NULL;
 	array_free(merge->streams, merge->n_streams, it, free_stream(*it));
 	key_map_finish(&merge->by_thread);
-	free(merge->waiting);
-	free(merge);
+	free_all(merge->waiting, merge);
 	return NULL;
 }
 

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "common/array.h"
+#include "common/cleanup.h"
 #include "common/text.h"
 #include "schemas/ring.h"
 #include "store/statement.h"
@@ -65,10 +66,7 @@ static struct module_list *module_list_destroy(struct module_list *list)
 {
 	if (!list)
 		return NULL;
-	free(list->items);
-	free(list->max_ends);
-	free(list->ends);
-	free(list);
+	free_all(list->items, list->max_ends, list->ends, list);
 	return NULL;
 }
 

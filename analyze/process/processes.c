@@ -6,6 +6,7 @@
 
 #include "analyze/process/processes-internal.h"
 #include "common/array.h"
+#include "common/cleanup.h"
 #include "common/shell-quote.h"
 #include "schemas/ring.h"
 #include "store/statement.h"
@@ -31,9 +32,7 @@ static void process_destroy(struct task_process *process)
 {
 	if (!process)
 		return;
-	free(process->exe);
-	free(process->command);
-	free(process);
+	free_all(process->exe, process->command, process);
 }
 
 /* An adopted item is in both lists: the list of the unseen owns it. */
@@ -61,11 +60,8 @@ struct tasks *tasks_destroy(struct tasks *tasks)
 	free(tasks->by_place.items);
 	for (size_t i = 0; i < tasks->n_names; i++)
 		free(tasks->names[i].name);
-	free(tasks->processes.items);
-	free(tasks->unseen_processes.items);
-	free(tasks->threads.items);
-	free(tasks->unseen_threads.items);
-	free(tasks->names);
+	free_all(tasks->processes.items, tasks->unseen_processes.items, tasks->threads.items,
+		 tasks->unseen_threads.items, tasks->names);
 	key_map_finish(&tasks->by_pid);
 	key_map_finish(&tasks->by_tid);
 	free(tasks);
@@ -162,8 +158,7 @@ static int read_process(struct task_process *process, const struct trace_process
 	const char *exe = trace_record_string(&record->head, 0, &n_exe);
 	const char *arguments = trace_record_string(&record->head, 1, &n_arguments);
 
-	free(process->exe);
-	free(process->command);
+	free_all(process->exe, process->command);
 	process->exe = strndup(exe, n_exe);
 	process->command = command_text(arguments, n_arguments);
 	process->parent = record->parent_id == record->process_id ? 0 : record->parent_id;

@@ -8,6 +8,7 @@
 #include "analyze/process/user-frames.h"
 #include "analyze/symbols/symbols.h"
 #include "common/array.h"
+#include "common/cleanup.h"
 #include "common/hash-map.h"
 #include "schemas/ring.h"
 #include "store/library-frames.h"
@@ -106,8 +107,7 @@ struct stacks *stacks_destroy(struct stacks *stacks)
 	if (!stacks)
 		return NULL;
 	array_free(stacks->threads, stacks->n_threads, it, free(it->nodes));
-	free(stacks->frames);
-	free(stacks->stacks);
+	free_all(stacks->frames, stacks->stacks);
 	key_map_finish(&stacks->frame_rows);
 	key_map_finish(&stacks->stack_rows);
 	key_map_finish(&stacks->depths);
@@ -437,8 +437,7 @@ static int write_lines(sqlite3_stmt *statement, int64_t row, const struct stack_
 
 static void finish_users(struct user_frames *users)
 {
-	free(users->frames);
-	free(users->stacks);
+	free_all(users->frames, users->stacks);
 }
 #define auto_users __attribute__((cleanup(finish_users)))
 

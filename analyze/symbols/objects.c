@@ -12,6 +12,7 @@
 #include "analyze/symbols/elf-file.h"
 #include "analyze/symbols/symbol-table.h"
 #include "common/array.h"
+#include "common/cleanup.h"
 #include "common/hash-map.h"
 
 struct objects {
@@ -58,10 +59,7 @@ static void object_destroy(struct object *object)
 	if (!object)
 		return;
 	close_object(object);
-	free(object->name);
-	free(object->path);
-	free(object->build_id);
-	free(object);
+	free_all(object->name, object->path, object->build_id, object);
 }
 
 struct objects *objects_destroy(struct objects *objects)
@@ -70,9 +68,7 @@ struct objects *objects_destroy(struct objects *objects)
 		return NULL;
 	array_free(objects->items, objects->n, it, object_destroy(*it));
 	key_map_finish(&objects->by_name);
-	free(objects->archive);
-	free(objects->directory);
-	free(objects);
+	free_all(objects->archive, objects->directory, objects);
 	return NULL;
 }
 
@@ -83,10 +79,7 @@ static struct object *add(struct objects *objects, char *name, char *path, char 
 
 	if (!object || !name || !path ||
 	    grow_one(&objects->items, objects->n, &objects->n_allocated) < 0) {
-		free(object);
-		free(name);
-		free(path);
-		free(build_id);
+		free_all(object, name, path, build_id);
 		return NULL;
 	}
 	*object = (struct object){

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "common/cleanup.h"
 
 struct symbol_table *symbol_table_destroy(struct symbol_table *table)
 {
@@ -17,11 +18,8 @@ struct symbol_table *symbol_table_destroy(struct symbol_table *table)
 	for (size_t i = 0; i < table->n_sections; i++)
 		free(table->sections[i].name);
 	array_free(table->tails, table->n_tails, it, free(it->name));
-	free(table->starts);
-	free(table->functions.items);
-	free(table->variables.items);
-	free(table->sections);
-	free(table);
+	free_all(table->starts, table->functions.items, table->variables.items, table->sections,
+		 table);
 	return NULL;
 }
 
@@ -205,8 +203,7 @@ static struct symbol_table *symbol_table_create(struct object *object)
 		      settle(object, &functions, &table->functions) < 0 ||
 		      settle(object, &variables, &table->variables) < 0))
 		table = symbol_table_destroy(table);
-	free(functions.items);
-	free(variables.items);
+	free_all(functions.items, variables.items);
 	return table;
 }
 

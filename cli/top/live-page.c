@@ -761,8 +761,7 @@ struct live_page *live_page_close(struct live_page *page)
 	cleanup_close(&page->totals_fd);
 	cleanup_close(&page->recorder_fd);
 	history_destroy(page->history);
-	free(page->threads);
-	free(page->snapshots);
+	free_all(page->threads, page->snapshots);
 	pthread_cond_destroy(&page->has_looked);
 	pthread_mutex_destroy(&page->lock);
 	pthread_mutex_destroy(&page->names_lock);

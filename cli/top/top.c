@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "common/array.h"
+#include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/human-number.h"
 #include "report/text/fit-text.h"
@@ -70,11 +71,9 @@ void top_end(struct top *top)
 	for (uint32_t i = 0; top->sites && i < n; i++) {
 		for (size_t j = 0; top->sites[i].frames && j < LIVE_FRAMES; j++)
 			free(top->sites[i].frames[j]);
-		free(top->sites[i].frames);
-		free(top->sites[i].name);
+		free_all(top->sites[i].frames, top->sites[i].name);
 	}
-	free(top->sites);
-	free(top->rows);
+	free_all(top->sites, top->rows);
 	top->names = top_names_destroy(top->names);
 	if (top->header)
 		munmap((void *)top->header, sizeof(*top->header));

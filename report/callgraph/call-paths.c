@@ -254,15 +254,10 @@ struct paths *paths_close(struct paths *paths)
 	if (!paths)
 		return NULL;
 	for (size_t i = 0; i < paths->n_functions; i++) {
-		free(paths->functions[i].name);
-		free(paths->functions[i].module);
+		free_all(paths->functions[i].name, paths->functions[i].module);
 	}
 	array_free(paths->sources, paths->n_sources, it, free(*it));
-	free(paths->functions);
-	free(paths->called);
-	free(paths->frames);
-	free(paths->stacks);
-	free(paths);
+	free_all(paths->functions, paths->called, paths->frames, paths->stacks, paths);
 	return NULL;
 }
 

@@ -106,10 +106,7 @@ struct profile *profile_close(struct profile *profile)
 	paths_close(profile->paths);
 	key_map_finish(&profile->edge_of);
 	key_map_finish(&profile->place_of);
-	free(profile->places);
-	free(profile->functions);
-	free(profile->edges);
-	free(profile);
+	free_all(profile->places, profile->functions, profile->edges, profile);
 	return NULL;
 }
 

@@ -325,8 +325,7 @@ int heat_notes(sqlite3 *db, const struct heat *heat, char **ret_notes, char **re
 	if (r == 0 && (!out || text_stream_close(out, &notes) < 0))
 		r = -ENOMEM;
 	if (r < 0) {
-		free(notes);
-		free(losses);
+		free_all(notes, losses);
 		return r;
 	}
 	*ret_notes = notes;

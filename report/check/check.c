@@ -395,8 +395,7 @@ void check_results_finish(struct check_results *results)
 
 		free(result->why);
 		for (size_t k = 0; k < result->n_places; k++) {
-			free(result->places[k].text);
-			free(result->places[k].file);
+			free_all(result->places[k].text, result->places[k].file);
 		}
 	}
 	results->n = 0;

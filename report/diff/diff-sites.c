@@ -433,8 +433,7 @@ static int pair_deeper(const struct part *a, const struct part *b, size_t depth)
 	int r = split(a->sites, a->n, depth, &parts[0]);
 	r = r ?: split(b->sites, b->n, depth, &parts[1]);
 	r = r ?: pair_parts(&parts[0], &parts[1], depth + 1);
-	free(parts[0].items);
-	free(parts[1].items);
+	free_all(parts[0].items, parts[1].items);
 	return r;
 }
 
@@ -554,8 +553,7 @@ static bool is_of_one_build(const struct diff_sites *sites)
 
 static void finish_site(struct diff_site *site)
 {
-	free(site->steps);
-	free(site->lines);
+	free_all(site->steps, site->lines);
 	site->steps = NULL;
 	site->lines = NULL;
 }

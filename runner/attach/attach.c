@@ -240,8 +240,7 @@ static void finish(struct entry *entry)
 	safety_destroy(entry->safety);
 	remote_modules_finish(&entry->modules);
 	filters_finish(&entry->filters);
-	free(entry->jumps);
-	free(entry->places);
+	free_all(entry->jumps, entry->places);
 	heap_walk_finish(&entry->walk);
 }
 

@@ -319,8 +319,6 @@ int heap_glibc_find(struct heap_memory *memory, struct heap_glibc *ret_glibc)
 
 void heap_glibc_finish(struct heap_glibc *glibc)
 {
-	free(glibc->arenas);
-	free(glibc->regions);
-	free(glibc->dead);
+	free_all(glibc->arenas, glibc->regions, glibc->dead);
 	*glibc = (struct heap_glibc){ 0 };
 }

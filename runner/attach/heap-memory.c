@@ -125,9 +125,7 @@ void heap_memory_finish(struct heap_memory *memory)
 {
 	if (memory->pagemap_fd >= 0)
 		close(memory->pagemap_fd);
-	free(memory->context);
-	free(memory->ranges);
-	free(memory->lines);
+	free_all(memory->context, memory->ranges, memory->lines);
 	*memory = (struct heap_memory){ .pagemap_fd = -1 };
 }
 

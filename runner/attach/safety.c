@@ -269,8 +269,7 @@ struct safety *safety_destroy(struct safety *safety)
 		return NULL;
 	if (safety->dwfl)
 		dwfl_end(safety->dwfl);
-	free(safety->made.ranges);
-	free(safety);
+	free_all(safety->made.ranges, safety);
 	return NULL;
 }
 

@@ -146,16 +146,11 @@ struct live_totals *live_totals_destroy(struct live_totals *totals)
 		munmap(totals->header, sizeof(*totals->header));
 	cleanup_close(&totals->fd);
 	key_map_finish(&totals->sites);
-	free(totals->threads);
-	free(totals->counting);
+	free_all(totals->threads, totals->counting);
 	if (totals->blocks)
 		munmap(totals->blocks, totals->capacity * sizeof(*totals->blocks));
-	free(totals->ends);
-	free(totals->recent);
-	free(totals->noted);
-	free(totals->filter);
-	free(totals->ended);
-	free(totals);
+	free_all(totals->ends, totals->recent, totals->noted, totals->filter, totals->ended,
+		 totals);
 	return NULL;
 }
 

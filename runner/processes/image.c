@@ -76,10 +76,7 @@ void images_remove(struct images *images, struct image *image)
 	cleanup_close(&image->pidfd);
 	cleanup_close(&image->touches.table);
 	page_writes_finish(&image->writes);
-	free(image->command);
-	free(image->last_exec);
-	free(image->threads);
-	free(image);
+	free_all(image->command, image->last_exec, image->threads, image);
 }
 
 void images_finish(struct images *images)

@@ -56,8 +56,7 @@ struct look {
 
 void page_state_finish(struct page_state *state)
 {
-	free(state->runs.bytes);
-	free(state->maps);
+	free_all(state->runs.bytes, state->maps);
 	*state = (struct page_state){ 0 };
 }
 

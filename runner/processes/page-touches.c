@@ -68,8 +68,7 @@ struct reading {
 
 void page_touches_finish(struct page_touches *touches)
 {
-	free(touches->runs.bytes);
-	free(touches->areas);
+	free_all(touches->runs.bytes, touches->areas);
 	*touches = (struct page_touches){ 0 };
 }
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/cleanup.h"
 #include "runner/ring/chain.h"
 
 #define WAKE_EVERY_CHUNKS 16
@@ -43,9 +44,7 @@ void drain_finish(struct drain *drain)
 			chain = next;
 		}
 	}
-	free(drain->slots);
-	free(drain->views);
-	free(drain->scratch);
+	free_all(drain->slots, drain->views, drain->scratch);
 	*drain = (struct drain){ 0 };
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "common/array.h"
+#include "common/cleanup.h"
 
 static bool is_end(const struct net_event *event)
 {
@@ -196,8 +197,6 @@ int net_give(struct event_net *net, struct trace_writer *writer, uint64_t safe_t
 void net_finish(struct event_net *net)
 {
 	key_map_finish(&net->by_address);
-	free(net->places);
-	free(net->others);
-	free(net->waiting);
+	free_all(net->places, net->others, net->waiting);
 	*net = (struct event_net){ 0 };
 }

@@ -22,8 +22,7 @@ struct comparison {
 
 static void finish(struct comparison *comparison)
 {
-	free(comparison->request.sides[0].runs);
-	free(comparison->request.sides[1].runs);
+	free_all(comparison->request.sides[0].runs, comparison->request.sides[1].runs);
 	diff_rows_finish(&comparison->rows);
 	paths_close(comparison->paths);
 	sqlite3_finalize(comparison->name);

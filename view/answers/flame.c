@@ -155,9 +155,7 @@ static int64_t flame_prune(struct flame *flame, size_t max_nodes)
 
 static void flame_finish(struct flame *flame)
 {
-	free(flame->nodes);
-	free(flame->lines);
-	free(flame->line_values);
+	free_all(flame->nodes, flame->lines, flame->line_values);
 	key_map_finish(&flame->node_of);
 	flame->nodes = NULL;
 	flame->lines = NULL;

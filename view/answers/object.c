@@ -1,3 +1,4 @@
+#include "common/cleanup.h"
 #include "view/answers/internal.h"
 
 #include <errno.h>
@@ -125,10 +126,8 @@ struct reading {
 static void free_reading(struct reading *reading)
 {
 	array_free(reading->levels, reading->n_levels, it, free(it->name));
-	free(reading->members.ids.bits);
-	free(reading->members.before);
-	free(reading->addresses);
-	free(reading->lived);
+	free_all(reading->members.ids.bits, reading->members.before, reading->addresses,
+		 reading->lived);
 }
 #define auto_reading __attribute__((cleanup(free_reading)))
 

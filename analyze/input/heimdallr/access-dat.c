@@ -28,9 +28,7 @@ struct heimdallr_access *heimdallr_access_close(struct heimdallr_access *access)
 	if (!access)
 		return NULL;
 	perf_feed_destroy(access->feed);
-	free(access->records);
-	free(access->births);
-	free(access);
+	free_all(access->records, access->births, access);
 	return NULL;
 }
 

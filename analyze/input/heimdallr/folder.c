@@ -299,11 +299,7 @@ void heimdallr_folder_finish(struct heimdallr_folder *folder)
 		heimdallr_log_finish(&folder->logs[i]);
 	for (size_t i = 0; i < folder->n_libraries; i++)
 		free(folder->libraries[i].path);
-	free(folder->logs);
-	free(folder->processes);
-	free(folder->libraries);
-	free(folder->command);
-	free(folder->path);
+	free_all(folder->logs, folder->processes, folder->libraries, folder->command, folder->path);
 	*folder = (struct heimdallr_folder){ 0 };
 }
 

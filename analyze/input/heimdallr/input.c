@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analyze/input/heimdallr/input-internal.h"
+#include "common/cleanup.h"
 #include "schemas/ring.h"
 
 #define MACHINE_X86_64	   62 /* ELF e_machine; the logs do not tell it */
@@ -31,15 +32,12 @@ static void close_heimdallr(void *self)
 		heimdallr_stacks_finish(&heimdallr->threads[i].stacks);
 		free(heimdallr->threads[i].events);
 	}
-	free(heimdallr->threads);
-	free(heimdallr->exits);
-	free(heimdallr->program);
+	free_all(heimdallr->threads, heimdallr->exits, heimdallr->program);
 	record_list_finish(&heimdallr->records);
 	heimdallr_segments_close(heimdallr->segments);
 	heimdallr_access_close(heimdallr->access);
 	heimdallr_folder_finish(&heimdallr->folder);
-	free(heimdallr->name.name);
-	free(heimdallr);
+	free_all(heimdallr->name.name, heimdallr);
 }
 
 /* ---- Reading ---- */

@@ -134,10 +134,7 @@ bool heimdallr_line_frame(const char **text, size_t *n_bytes, struct heimdallr_f
 
 void heimdallr_log_finish(struct heimdallr_log *log)
 {
-	free(log->path);
-	free(log->text);
-	free(log->next_frames);
-	free(log->given_frames);
+	free_all(log->path, log->text, log->next_frames, log->given_frames);
 	*log = (struct heimdallr_log){ 0 };
 }
 

@@ -37,8 +37,7 @@ struct heimdallr_segments *heimdallr_segments_close(struct heimdallr_segments *s
 	if (!segments)
 		return NULL;
 	key_map_finish(&segments->by_number);
-	free(segments->libraries);
-	free(segments);
+	free_all(segments->libraries, segments);
 	return NULL;
 }
 
@@ -121,9 +120,7 @@ static uint64_t pc_of(struct heimdallr_segments *segments, const struct heimdall
 void heimdallr_stacks_finish(struct heimdallr_stacks *stacks)
 {
 	key_map_finish(&stacks->ids);
-	free(stacks->nodes);
-	free(stacks->last_text);
-	free(stacks->pcs);
+	free_all(stacks->nodes, stacks->last_text, stacks->pcs);
 	*stacks = (struct heimdallr_stacks){ 0 };
 }
 

@@ -26,9 +26,7 @@ struct reading {
 
 static void beside_trace_finish(struct beside_trace *trace)
 {
-	free(trace->modules);
-	free(trace->threads);
-	free(trace->source_names);
+	free_all(trace->modules, trace->threads, trace->source_names);
 	key_map_finish(&trace->pids);
 	key_map_finish(&trace->starts);
 	key_map_finish(&trace->thread_index);

@@ -5,6 +5,7 @@
 
 #include "analyze/input/perf-data/file-internal.h"
 #include "common/array.h"
+#include "common/cleanup.h"
 #include "common/text-stream.h"
 
 /* The events of a perf.data: their attributes in every size and order, and who an id means. */
@@ -238,20 +239,13 @@ void perf_data_features_finish(struct perf_data_features *features)
 {
 	struct perf_data_info *info = &features->info;
 
-	free(info->host_name);
-	free(info->kernel);
-	free(info->perf_version);
-	free(info->arch);
-	free(info->cpu_model);
-	free(info->cpu_id);
-	free(info->command);
-	free(info->numa);
+	free_all(info->host_name, info->kernel, info->perf_version, info->arch, info->cpu_model,
+		 info->cpu_id, info->command, info->numa);
 	for (size_t i = 0; i < features->n_pmus; i++)
 		free(features->pmus[i].name);
 	for (size_t i = 0; i < features->n_builds; i++)
 		free(features->builds[i].path);
-	free(features->pmus);
-	free(features->builds);
+	free_all(features->pmus, features->builds);
 	*features = (struct perf_data_features){ 0 };
 }
 

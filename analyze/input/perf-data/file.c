@@ -10,6 +10,7 @@
 
 #include "analyze/input/perf-data/file-internal.h"
 #include "common/array.h"
+#include "common/cleanup.h"
 
 /*
  * The bytes of records of type COMPRESSED and COMPRESSED2: one zstd stream over all of them, in
@@ -44,9 +45,7 @@ static struct perf_data_unzip *perf_data_unzip_destroy(struct perf_data_unzip *u
 	if (!unzip)
 		return NULL;
 	ZSTD_freeDCtx(unzip->zstd);
-	free(unzip->in);
-	free(unzip->out);
-	free(unzip);
+	free_all(unzip->in, unzip->out, unzip);
 	return NULL;
 }
 
@@ -165,8 +164,7 @@ struct perf_data *perf_data_close(struct perf_data *data)
 	perf_data_unzip_destroy(data->unzip);
 	perf_data_events_finish(&data->events);
 	perf_data_features_finish(&data->features);
-	free(data->copy);
-	free(data);
+	free_all(data->copy, data);
 	return NULL;
 }
 

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "common/array.h"
+#include "common/cleanup.h"
 #include "schemas/ring.h"
 
 struct perf_task_event {
@@ -34,12 +35,9 @@ void perf_tasks_finish(struct perf_tasks *tasks)
 	for (size_t i = 0; i < tasks->n_events; i++)
 		free(tasks->events[i].text);
 	for (size_t i = 0; i < tasks->n_images; i++) {
-		free(tasks->images[i].name);
-		free(tasks->images[i].exe);
+		free_all(tasks->images[i].name, tasks->images[i].exe);
 	}
-	free(tasks->events);
-	free(tasks->images);
-	free(tasks->first_program);
+	free_all(tasks->events, tasks->images, tasks->first_program);
 	key_map_finish(&tasks->by_pid);
 	*tasks = (struct perf_tasks){ 0 };
 }
