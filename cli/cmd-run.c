@@ -106,10 +106,8 @@ static int series_modes_make(const struct series *series, bool is_compat,
 				 series->modes[i].name,
 				 r == -EINVAL ? modes.sets[i].options.message : strerror(-r));
 	}
-	if (r < 0) {
-		series_modes_finish(&modes);
-		return r;
-	}
+	if (r < 0)
+		return series_modes_finish(&modes), r;
 	*ret_modes = modes;
 	return 0;
 }

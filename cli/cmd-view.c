@@ -71,16 +71,12 @@ static int write_start_page(struct browser *browser, const char *address)
 	if (asprintf(&path, "%s/memsight-view-XXXXXX" SUFFIX, folder()) < 0)
 		return -ENOMEM;
 	int fd = mkostemps(path, (int)strlen(SUFFIX), O_CLOEXEC);
-	if (fd < 0) {
-		free(path);
-		return -errno;
-	}
+	if (fd < 0)
+		return free(path), -errno;
 	browser->path = path;
 	file = fdopen(fd, "w");
-	if (!file) {
-		close(fd);
-		return -ENOMEM;
-	}
+	if (!file)
+		return close(fd), -ENOMEM;
 	fprintf(file,
 		"<!doctype html><meta charset=\"utf-8\"><meta name=\"referrer\""
 		" content=\"no-referrer\"><meta http-equiv=\"refresh\" content=\"0;"

@@ -59,10 +59,8 @@ __attribute__((format(printf, 5, 6))) static int give(struct option_set *options
 	va_start(arguments, format);
 	int n = vasprintf(&text, format, arguments);
 	va_end(arguments);
-	if (n < 0 || heimdallr->n == HEIMDALLR_MAX_TEXTS) {
-		free(n < 0 ? NULL : text);
-		return -ENOMEM;
-	}
+	if (n < 0 || heimdallr->n == HEIMDALLR_MAX_TEXTS)
+		return free(n < 0 ? NULL : text), -ENOMEM;
 	heimdallr->texts[heimdallr->n++] = text;
 	int r = option_assign(options, option_row(id)->name, text, OPTION_FROM_HEIMDALLR);
 	if (r == 0 && name)

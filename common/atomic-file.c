@@ -39,10 +39,8 @@ int new_file_publish(const char *temporary, const char *path, bool replaces)
 		return rename(temporary, path) < 0 ? -errno : 0;
 	if (replaces || (errno != EINVAL && errno != ENOSYS))
 		return -errno;
-	if (link(temporary, path) == 0) {
-		unlink(temporary);
-		return 0;
-	}
+	if (link(temporary, path) == 0)
+		return unlink(temporary), 0;
 	return errno == EEXIST ? -EEXIST : take_name(temporary, path);
 }
 

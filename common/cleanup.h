@@ -30,12 +30,12 @@ static inline void cleanup_free(void *pointer)
 
 /* Free all these pointers, which are worked out before the first one is freed. */
 #define free_all(...)                                                                              \
-	do {                                                                                       \
-		void *all_[] = { __VA_ARGS__ };                                                    \
-                                                                                                   \
-		for (size_t i_ = 0; i_ < sizeof(all_) / sizeof(*all_); i_++)                       \
-			free(all_[i_]);                                                            \
-	} while (0)
+	free_pointers((void *[]){ __VA_ARGS__ }, sizeof((void *[]){ __VA_ARGS__ }) / sizeof(void *))
+static inline void free_pointers(void *const *pointers, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		free(pointers[i]);
+}
 
 /* Close *file unless it is NULL. */
 static inline void cleanup_fclose(FILE **file)

@@ -180,10 +180,8 @@ int recording_init(struct recording *ret_recording)
 			 recording.folder);
 		err = listen_at(recording.socket_path, 0, &recording.listen_fds[0]);
 	}
-	if (err < 0) {
-		recording_finish(&recording);
-		return err;
-	}
+	if (err < 0)
+		return recording_finish(&recording), err;
 	/* Only programs that cannot see the folder need this one: its failure is no failure. */
 	listen_at(recording.socket_path, 1, &recording.listen_fds[1]);
 	snprintf(path, sizeof(path), "%s/" RECORDING_STATIC_NAME, recording.folder);
@@ -213,10 +211,8 @@ int recording_listen_for(struct recording *recording, pid_t pid)
 	err = listen_at(recording->socket_path, 1, &fd);
 	if (setns(ours, CLONE_NEWNET) < 0)
 		err = -errno;
-	if (err < 0) {
-		cleanup_close(&fd);
-		return err;
-	}
+	if (err < 0)
+		return cleanup_close(&fd), err;
 	cleanup_close(&recording->listen_fds[1]);
 	recording->listen_fds[1] = fd;
 	return 0;

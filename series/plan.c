@@ -98,10 +98,8 @@ static int name_program(const struct series_plan *plan, const struct series_work
 
 static int add_program(struct series_plan *plan, struct series_program *program)
 {
-	if (grow_array_of(&plan->programs, plan->n_programs, 1, sizeof(*plan->programs)) < 0) {
-		free(program->words);
-		return -ENOMEM;
-	}
+	if (grow_array_of(&plan->programs, plan->n_programs, 1, sizeof(*plan->programs)) < 0)
+		return free(program->words), -ENOMEM;
 	plan->programs[plan->n_programs++] = *program;
 	return 0;
 }
@@ -289,10 +287,8 @@ int series_plan_make(const struct series *series, uint64_t seed, struct series_p
 	for (size_t i = 0; i < series->n_workloads && err == 0; i++)
 		err = expand_workload(&plan, &series->workloads[i], message);
 	err = err ?: lay_out(&plan);
-	if (err < 0) {
-		series_plan_finish(&plan);
-		return err;
-	}
+	if (err < 0)
+		return series_plan_finish(&plan), err;
 	*ret_plan = plan;
 	return 0;
 }

@@ -189,10 +189,8 @@ static int do_item(struct running *running, size_t i, const char *name)
 	err = series_execute(&execution, running->stop_fd, &outcome);
 	err = err ?: series_execution_note(&execution, &outcome);
 	err = err ?: series_folder_end(folder, name);
-	if (err < 0) {
-		series_folder_remove(folder, name);
-		return err;
-	}
+	if (err < 0)
+		return series_folder_remove(folder, name), err;
 	running->totals->n_done++;
 	running->totals->n_bad += outcome.result != SERIES_OK;
 	series_host_compare(&running->host, name, &running->request->observer);

@@ -116,10 +116,8 @@ int series_split(const char *line, char ***ret_words)
 		return -ENOMEM;
 	memcpy(text, line, length + 1);
 	int err = parse_words(text, words, most, &n);
-	if (err < 0 || n == 0) {
-		free(words);
-		return err < 0 ? err : -EINVAL;
-	}
+	if (err < 0 || n == 0)
+		return free(words), err < 0 ? err : -EINVAL;
 	words[n] = NULL;
 	*ret_words = words;
 	return 0;

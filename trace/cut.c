@@ -247,10 +247,8 @@ int trace_cut(const struct trace_cut *options, struct trace_cut_result *ret_resu
 	struct cut cut = { .options = options };
 	int r = trace_reader_open_fd(options->source_fd, &cut.reader);
 
-	if (r < 0) {
-		close(options->fd);
-		return r;
-	}
+	if (r < 0)
+		return close(options->fd), r;
 	r = trace_writer_open(options->fd, trace_reader_header(cut.reader), &cut.writer);
 	r = r ?: read_all(&cut);
 	r = r ?: write_all(&cut);

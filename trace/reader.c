@@ -69,10 +69,8 @@ int trace_reader_open_fd(int fd, struct trace_reader **ret_reader)
 	reader->search_budget_bytes = SEARCH_BUDGET_BYTES;
 	reader->zstd = ZSTD_createDCtx();
 	int r = reader->zstd ? read_header(reader) : -ENOMEM;
-	if (r < 0) {
-		trace_reader_close(reader);
-		return r;
-	}
+	if (r < 0)
+		return trace_reader_close(reader), r;
 	*ret_reader = reader;
 	return 0;
 }

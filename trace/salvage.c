@@ -94,10 +94,8 @@ int trace_salvage(const struct trace_output *definitions, const struct trace_out
 	if (r == 0 &&
 	    (has_data ? salvage.data.n_bytes <= commit_bytes : salvage.definitions.n_bytes == 0))
 		r = -ENOSPC;
-	if (r < 0) {
-		trace_salvage_finish(&salvage);
-		return r;
-	}
+	if (r < 0)
+		return trace_salvage_finish(&salvage), r;
 	*ret_salvage = salvage;
 	return 0;
 }

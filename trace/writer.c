@@ -116,16 +116,12 @@ int trace_writer_open(int fd, const struct trace_file_header *header,
 	struct trace_writer *writer = calloc(1, sizeof(*writer));
 	int r = -ENOMEM;
 
-	if (!writer) {
-		close(fd);
-		return r;
-	}
+	if (!writer)
+		return close(fd), r;
 	writer->fd = fd;
 	r = trace_compressor_init(&writer->compressor) ?: write_header(writer, header);
-	if (r < 0) {
-		trace_writer_close(writer);
-		return r;
-	}
+	if (r < 0)
+		return trace_writer_close(writer), r;
 	*ret_writer = writer;
 	return 0;
 }
@@ -135,19 +131,15 @@ int trace_writer_branch(const struct trace_writer *writer, int fd, struct trace_
 	struct trace_writer *branch = calloc(1, sizeof(*branch));
 	int r = -ENOMEM;
 
-	if (!branch) {
-		close(fd);
-		return r;
-	}
+	if (!branch)
+		return close(fd), r;
 	branch->fd = fd;
 	branch->file_bytes = writer->file_bytes;
 	branch->totals = writer->totals;
 	r = trace_compressor_init(&branch->compressor);
 	r = r ?: trace_index_copy(&writer->index, &branch->index);
-	if (r < 0) {
-		trace_writer_close(branch);
-		return r;
-	}
+	if (r < 0)
+		return trace_writer_close(branch), r;
 	*ret_branch = branch;
 	return 0;
 }
@@ -198,10 +190,8 @@ int trace_writer_move(struct trace_writer *writer, int fd, const struct trace_wr
 		if (r == 0)
 			trace_index_add(&moved, &entry);
 	}
-	if (r < 0) {
-		trace_index_finish(&moved);
-		return r;
-	}
+	if (r < 0)
+		return trace_index_finish(&moved), r;
 	close(writer->fd);
 	writer->fd = fd;
 	writer->file_bytes += shift;

@@ -191,10 +191,8 @@ static int take_name(struct archive_names *names, const char *name)
 			return 0;
 	}
 	char *copy = strdup(name);
-	if (!copy || grow_one(&names->items, names->n, &names->n_allocated) < 0) {
-		free(copy);
-		return -ENOMEM;
-	}
+	if (!copy || grow_one(&names->items, names->n, &names->n_allocated) < 0)
+		return free(copy), -ENOMEM;
 	names->items[names->n++] = copy;
 	return 1;
 }
@@ -432,10 +430,8 @@ int archive_unpack(const char *path, char **ret_folder)
 		return -errno;
 	if (asprintf(&folder, "%s/memsight-symbols-XXXXXX", base && *base ? base : "/tmp") < 0)
 		return -ENOMEM;
-	if (!mkdtemp(folder)) {
-		free(folder);
-		return -errno;
-	}
+	if (!mkdtemp(folder))
+		return free(folder), -errno;
 	*ret_folder = folder;
 	return tar_unpack(path, folder);
 }

@@ -139,10 +139,8 @@ int tar_create(const char *path, struct tar_writer **ret_tar)
 	if (r == 0 && (!tar->zstd || ZSTD_isError(ZSTD_CCtx_setParameter(
 					     tar->zstd, ZSTD_c_compressionLevel, LEVEL))))
 		r = -ENOMEM;
-	if (r < 0) {
-		tar_close(tar);
-		return r;
-	}
+	if (r < 0)
+		return tar_close(tar), r;
 	*ret_tar = tar;
 	return 0;
 }

@@ -105,10 +105,8 @@ static struct stream *stream_of(struct merge *merge, uint32_t thread, uint32_t p
 		return NULL;
 
 	struct stream *stream = calloc(1, sizeof(*stream));
-	if (!stream || key_map_put(&merge->by_thread, thread, 0, n + 1) < 0) {
-		free(stream);
-		return NULL;
-	}
+	if (!stream || key_map_put(&merge->by_thread, thread, 0, n + 1) < 0)
+		return free(stream), NULL;
 	stream->thread = thread;
 	stream->process = process;
 	stream->floor = INT64_MIN;
@@ -427,10 +425,8 @@ int merge_add(struct merge *merge, const struct merge_frame *added)
 	struct stream *stream = stream_of(merge, added->thread, added->process);
 	struct frame *frame = malloc(sizeof(*frame) + added->n_bytes + TRACE_VARINT_SLACK);
 
-	if (!stream || !frame) {
-		free(frame);
-		return -ENOMEM;
-	}
+	if (!stream || !frame)
+		return free(frame), -ENOMEM;
 	frame->next = NULL;
 	frame->start_ticks = added->start_ticks;
 	memcpy(frame->body, added->columns, added->n_bytes);

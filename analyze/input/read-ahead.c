@@ -248,10 +248,8 @@ int feed_ahead(struct feed *feed)
 	pthread_mutex_init(&ahead->mutex, NULL);
 	pthread_cond_init(&ahead->changed, NULL);
 	int r = quiet_thread_start(&ahead->thread, read_ahead, ahead);
-	if (r < 0) {
-		free(ahead);
-		return r;
-	}
+	if (r < 0)
+		return free(ahead), r;
 	feed->class = &ahead_class;
 	feed->self = ahead;
 	return 0;

@@ -109,10 +109,8 @@ static int add(struct results *results, const char *path, const char *named, str
 	if (r < 0)
 		return r;
 	result->path = strdup(path);
-	if (!result->path) {
-		free(result->name);
-		return -ENOMEM;
-	}
+	if (!result->path)
+		return free(result->name), -ENOMEM;
 	result->is_one_of_many = result->is_one_of_many && result->name;
 	result->order = results->n;
 	results->items[results->n++] = *result;

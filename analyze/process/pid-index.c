@@ -74,10 +74,8 @@ static int add_unseen(struct tasks *tasks, uint32_t pid, int64_t time_ns, uint16
 	uint32_t number = TASKS_UNSEEN + (uint32_t)tasks->unseen_processes.n;
 	struct task_process *process = tasks_make_process(tasks, number);
 
-	if (!process || task_list_add(&tasks->unseen_processes, process) < 0) {
-		free(process);
-		return -ENOMEM;
-	}
+	if (!process || task_list_add(&tasks->unseen_processes, process) < 0)
+		return free(process), -ENOMEM;
 	process->pid = pid;
 	process->ns_pid = pid;
 	process->birth = birth;
@@ -317,10 +315,8 @@ struct task_thread *tasks_make_thread(struct tasks *tasks, uint32_t number)
 {
 	struct task_thread *thread = calloc(1, sizeof(*thread));
 
-	if (!thread || task_list_add(&tasks->by_place, thread) < 0) {
-		free(thread);
-		return NULL;
-	}
+	if (!thread || task_list_add(&tasks->by_place, thread) < 0)
+		return free(thread), NULL;
 	*thread = (struct task_thread){
 		.number = number,
 		.row = tasks->next_thread++,

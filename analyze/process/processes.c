@@ -305,10 +305,8 @@ int tasks_end_thread(struct tasks *tasks, uint32_t number, int64_t time_ns)
 
 int tasks_add_name(struct tasks *tasks, struct task_thread *thread, int64_t time_ns, char *name)
 {
-	if (!name || grow_one(&tasks->names, tasks->n_names, &tasks->n_names_allocated) < 0) {
-		free(name);
-		return -ENOMEM;
-	}
+	if (!name || grow_one(&tasks->names, tasks->n_names, &tasks->n_names_allocated) < 0)
+		return free(name), -ENOMEM;
 	tasks->names[tasks->n_names] = (struct task_name){
 		.thread = thread,
 		.time_ns = time_ns,

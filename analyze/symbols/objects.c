@@ -78,10 +78,8 @@ static struct object *add(struct objects *objects, char *name, char *path, char 
 	struct object *object = calloc(1, sizeof(*object));
 
 	if (!object || !name || !path ||
-	    grow_one(&objects->items, objects->n, &objects->n_allocated) < 0) {
-		free_all(object, name, path, build_id);
-		return NULL;
-	}
+	    grow_one(&objects->items, objects->n, &objects->n_allocated) < 0)
+		return free_all(object, name, path, build_id), NULL;
 	*object = (struct object){
 		.name = name,
 		.path = path,

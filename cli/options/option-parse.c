@@ -555,10 +555,8 @@ static void set_defaults(struct option_set *options)
 int option_keep(struct option_set *options, char *text)
 {
 	if (!text ||
-	    grow_array_of(&options->texts, options->n_texts, 1, sizeof(*options->texts)) < 0) {
-		free(text);
-		return -ENOMEM;
-	}
+	    grow_array_of(&options->texts, options->n_texts, 1, sizeof(*options->texts)) < 0)
+		return free(text), -ENOMEM;
 	options->texts[options->n_texts++] = text;
 	return 0;
 }

@@ -41,10 +41,8 @@ int top_names_create(struct top_names **ret_names)
 {
 	struct top_names *names = calloc(1, sizeof(*names));
 
-	if (!names || objects_create(NULL, &names->objects) < 0) {
-		free(names);
-		return -ENOMEM;
-	}
+	if (!names || objects_create(NULL, &names->objects) < 0)
+		return free(names), -ENOMEM;
 	*ret_names = names;
 	return 0;
 }

@@ -324,10 +324,8 @@ int heat_notes(sqlite3 *db, const struct heat *heat, char **ret_notes, char **re
 	}
 	if (r == 0 && (!out || text_stream_close(out, &notes) < 0))
 		r = -ENOMEM;
-	if (r < 0) {
-		free_all(notes, losses);
-		return r;
-	}
+	if (r < 0)
+		return free_all(notes, losses), r;
 	*ret_notes = notes;
 	*ret_losses = losses;
 	return 0;

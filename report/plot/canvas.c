@@ -232,10 +232,8 @@ int canvas_open(enum canvas_format format, FILE *out, const struct canvas_size *
 		return -ENOMEM;
 	canvas->kind = kinds[format];
 	canvas->page = canvas->kind->open(format, out, size);
-	if (!canvas->page) {
-		free(canvas);
-		return -ENOMEM;
-	}
+	if (!canvas->page)
+		return free(canvas), -ENOMEM;
 	*ret_canvas = canvas;
 	return 0;
 }

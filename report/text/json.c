@@ -236,10 +236,8 @@ int json_finish(struct json *json, char **ret_bytes, size_t *ret_n_bytes)
 	char *end = reserve(json, 0);
 	int r = json->error;
 
-	if (r < 0) {
-		json_drop(json);
-		return r;
-	}
+	if (r < 0)
+		return json_drop(json), r;
 	*end = '\0';
 	*ret_bytes = json->bytes;
 	*ret_n_bytes = json->n_bytes;

@@ -155,10 +155,8 @@ static int cells_add(struct cells *cells, char *text)
 {
 	if (!text)
 		return -ENOMEM;
-	if (grow_one(&cells->texts, cells->n, &cells->capacity) < 0) {
-		free(text);
-		return -ENOMEM;
-	}
+	if (grow_one(&cells->texts, cells->n, &cells->capacity) < 0)
+		return free(text), -ENOMEM;
 	cells->texts[cells->n++] = text;
 	return 0;
 }

@@ -123,10 +123,8 @@ int remote_modules_read(pid_t pid, struct remote_modules *ret_modules)
 
 	*ret_modules = (struct remote_modules){ .pid = pid };
 	int r = image_each_map(pid, list_map, &listing) ?: listing.err;
-	if (r < 0) {
-		remote_modules_finish(ret_modules);
-		return r;
-	}
+	if (r < 0)
+		return remote_modules_finish(ret_modules), r;
 	for (size_t i = 0; i < ret_modules->n; i++) {
 		read_module(pid, &ret_modules->items[i]);
 		ret_modules->items[i].is_loader = is_named(&ret_modules->items[i], "ld-linux") ||

@@ -234,10 +234,8 @@ int safety_create(const struct remote_modules *modules, uintptr_t handler_return
 	int r = add_libc(safety, modules) ?: image_each_map(safety->pid, note_made, &safety->made);
 	r = r ?: safety->made.err;
 	r = r ?: begin_unwinding(safety);
-	if (r < 0) {
-		safety_destroy(safety);
-		return r;
-	}
+	if (r < 0)
+		return safety_destroy(safety), r;
 	add_modules(safety, modules);
 	*ret_safety = safety;
 	return 0;

@@ -301,10 +301,8 @@ static char *read_answers(int fd, bool *ret_is_late)
 		struct pollfd wait = { .fd = fd, .events = POLLIN };
 		int left_ms = now_ns < end_ns ? (int)((end_ns - now_ns) / 1000000) + 1 : 0;
 
-		if (grow_array_by(&text, n, 4096, &n_allocated, 1) < 0) {
-			free(text);
-			return NULL;
-		}
+		if (grow_array_by(&text, n, 4096, &n_allocated, 1) < 0)
+			return free(text), NULL;
 		if (poll(&wait, 1, left_ms) == 0) {
 			*ret_is_late = true;
 			break;

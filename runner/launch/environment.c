@@ -71,10 +71,8 @@ static int append(char **list, size_t *n, char *entry)
 {
 	if (!entry)
 		return -ENOMEM;
-	if (!*entry) {
-		free(entry);
-		return 0;
-	}
+	if (!*entry)
+		return free(entry), 0;
 	list[(*n)++] = entry;
 	return 0;
 }
@@ -127,10 +125,8 @@ int environment_make(char *const *envp, const char *library, const char *socket_
 	if (!list)
 		return -ENOMEM;
 	int err = fill(list, envp, library, socket_path, placement);
-	if (err < 0) {
-		environment_free(list);
-		return err;
-	}
+	if (err < 0)
+		return environment_free(list), err;
 	*ret_envp = list;
 	return 0;
 }

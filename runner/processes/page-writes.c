@@ -347,10 +347,8 @@ int page_writes_look(struct page_writes *writes, pid_t pid, const struct page_to
 	if (has_userfaultfd(writes, pid))
 		return -EBUSY;
 	int err = look_at_all(&asking, touches);
-	if (err < 0) {
-		free(asking.spans);
-		return err;
-	}
+	if (err < 0)
+		return free(asking.spans), err;
 	free(writes->spans);
 	writes->spans = asking.spans;
 	writes->n_spans = asking.n_spans;
@@ -442,10 +440,8 @@ int page_writes_probe(uint64_t *ret_write_ns)
 		return err == -ENOSYS || err == -EINVAL ? -ENOTSUP : err;
 	char *memory =
 		mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (memory == MAP_FAILED) {
-		page_writes_finish(&writes);
-		return -ENOMEM;
-	}
+	if (memory == MAP_FAILED)
+		return page_writes_finish(&writes), -ENOMEM;
 	madvise(memory, n_bytes, MADV_NOHUGEPAGE);
 	memset(memory, 1, n_bytes);
 	err = measure(&writes, memory, n_bytes, &least_ns);

@@ -24,10 +24,8 @@ int drain_init(struct drain *ret_drain, struct pool *pool, struct trace_writer *
 	drain.slots = calloc(pool->n_processes, sizeof(*drain.slots));
 	drain.views = calloc(pool->n_chunks, sizeof(*drain.views));
 	drain.scratch = malloc(RING_CHUNK_BYTES);
-	if (!drain.slots || !drain.views || !drain.scratch) {
-		drain_finish(&drain);
-		return -ENOMEM;
-	}
+	if (!drain.slots || !drain.views || !drain.scratch)
+		return drain_finish(&drain), -ENOMEM;
 	*ret_drain = drain;
 	return 0;
 }

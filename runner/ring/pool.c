@@ -123,10 +123,8 @@ int pool_init(struct pool *ret_pool, const struct pool_config *config)
 	if (base == MAP_FAILED)
 		return -errno;
 	err = bind_memory(base, pool.bytes, config);
-	if (err < 0) {
-		munmap(base, pool.bytes);
-		return err;
-	}
+	if (err < 0)
+		return munmap(base, pool.bytes), err;
 
 	pool.control = (struct ring_control *)base;
 	pool.processes = ring_processes(pool.control);

@@ -29,10 +29,8 @@ int watch_hot_create(struct watch_hot **ret_hot)
 	struct watch_hot *hot = calloc(1, sizeof(*hot));
 	int err = hot ? samples_private_create(NULL, NULL, &hot->decoder) : -ENOMEM;
 
-	if (err < 0) {
-		free(hot);
-		return err;
-	}
+	if (err < 0)
+		return free(hot), err;
 	*ret_hot = hot;
 	return 0;
 }

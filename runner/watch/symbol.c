@@ -33,10 +33,8 @@ int watch_file_open(const char *path, struct watch_file **ret_file)
 		file->elf = elf_begin(file->fd, ELF_C_READ_MMAP, NULL);
 	if (err == 0 && (!file->elf || elf_kind(file->elf) != ELF_K_ELF))
 		err = -ENOEXEC;
-	if (err < 0) {
-		watch_file_close(file);
-		return err;
-	}
+	if (err < 0)
+		return watch_file_close(file), err;
 	*ret_file = file;
 	return 0;
 }

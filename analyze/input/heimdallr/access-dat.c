@@ -67,17 +67,13 @@ int heimdallr_access_open(const struct heimdallr_folder *folder, uint64_t first_
 	struct heimdallr_access *access = calloc(1, sizeof(*access));
 	auto_free char *path = NULL;
 
-	if (!access || asprintf(&path, "%s/access.dat", folder->path) < 0) {
-		free(access);
-		return -ENOMEM;
-	}
+	if (!access || asprintf(&path, "%s/access.dat", folder->path) < 0)
+		return free(access), -ENOMEM;
 	access->births = calloc(folder->n_logs + 1, sizeof(*access->births));
 	int r = access->births ? heimdallr_align(folder, &access->offset, access->births) : -ENOMEM;
 	r = r ?: perf_feed_create(path, &options, &access->feed);
-	if (r < 0) {
-		heimdallr_access_close(access);
-		return r;
-	}
+	if (r < 0)
+		return heimdallr_access_close(access), r;
 	if (!access->offset.is_known && first_ns)
 		access->offset.offset_ns = (int64_t)(first_ns - perf_feed_start(access->feed));
 	if (folder->n_logs == 0) /* there is but one clock */

@@ -315,10 +315,8 @@ int heimdallr_folder_open(const char *path, struct heimdallr_folder *ret_folder)
 		r = read_logs(&folder);
 	}
 	r = r ?: read_libraries(&folder) ?: read_usage(&folder) ?: read_command(&folder);
-	if (r < 0) {
-		heimdallr_folder_finish(&folder);
-		return r;
-	}
+	if (r < 0)
+		return heimdallr_folder_finish(&folder), r;
 	folder.has_accesses = has_file(path, "access.dat");
 	*ret_folder = folder;
 	return 0;

@@ -56,10 +56,8 @@ int heimdallr_segments_open(const struct heimdallr_folder *folder, const char *p
 		segments->libraries[i].path = *library->path ? library->path : program;
 		r = key_map_put(&segments->by_number, library->number, 0, i + 1);
 	}
-	if (r < 0) {
-		heimdallr_segments_close(segments);
-		return r;
-	}
+	if (r < 0)
+		return heimdallr_segments_close(segments), r;
 	segments->n = folder->n_libraries;
 	*ret_segments = segments;
 	return 0;

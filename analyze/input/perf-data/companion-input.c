@@ -295,10 +295,8 @@ int beside_feed_open(const struct beside *beside, struct feed *feed)
 	struct beside_feed *own = calloc(1, sizeof(*own));
 	int r = own ? perf_feed_create(beside->path, &options, &own->perf) : -ENOMEM;
 
-	if (r < 0) {
-		free(own);
-		return r;
-	}
+	if (r < 0)
+		return free(own), r;
 	own->beside = beside;
 	own->trace = *feed;
 	feed->class = &beside_class;

@@ -57,10 +57,8 @@ static int perf_data_unzip_create(struct perf_data_unzip **ret_unzip)
 		return -ENOMEM;
 	unzip->zstd = ZSTD_createDCtx();
 	unzip->out = malloc(ROOM_BYTES);
-	if (!unzip->zstd || !unzip->out) {
-		perf_data_unzip_destroy(unzip);
-		return -ENOMEM;
-	}
+	if (!unzip->zstd || !unzip->out)
+		return perf_data_unzip_destroy(unzip), -ENOMEM;
 	*ret_unzip = unzip;
 	return 0;
 }

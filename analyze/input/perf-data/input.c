@@ -369,10 +369,8 @@ int perf_feed_create(const char *path, const struct perf_feed_options *options,
 		r = perf_start_find(path, &feed->start_ns);
 	}
 	r = r ?: perf_data_open(path, &feed->data);
-	if (r < 0) {
-		perf_feed_destroy(feed);
-		return r;
-	}
+	if (r < 0)
+		return perf_feed_destroy(feed), r;
 	perf_start_header(feed);
 	*ret_feed = feed;
 	return 0;
