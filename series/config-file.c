@@ -316,23 +316,14 @@ static int series_key_take(struct series_reading *reading, const char *key, cons
 #define SECTION_BEGINS	    "\x01"
 #define SECTION_BEGINS_LINE SECTION_BEGINS " =\n"
 
-static bool has_workload(const struct series *series, const char *name)
-{
-	return array_find(series->workloads, series->n_workloads, it, strcmp(it->name, name) == 0);
-}
-
-static bool has_mode(const struct series *series, const char *name)
-{
-	return array_find(series->modes, series->n_modes, it, strcmp(it->name, name) == 0);
-}
-
 static int open_workload(struct series_reading *reading, const char *name)
 {
 	if (!*name || strpbrk(name, "/ \t"))
 		return series_complain(reading,
 				       "[%s]: a workload needs a name without blanks and '/'",
 				       reading->section);
-	if (has_workload(reading->series, name))
+	if (array_find(reading->series->workloads, reading->series->n_workloads, it,
+		       strcmp(it->name, name) == 0))
 		return series_complain(reading, "there are two sections [%s]", reading->section);
 	reading->workload = series_add_workload(reading->series, name);
 	return reading->workload ? 0 : -ENOMEM;
@@ -344,7 +335,8 @@ static int open_mode(struct series_reading *reading, const char *name)
 		return series_complain(reading,
 				       "[%s]: a mode's name has letters, digits and _ only",
 				       reading->section);
-	if (has_mode(reading->series, name))
+	if (array_find(reading->series->modes, reading->series->n_modes, it,
+		       strcmp(it->name, name) == 0))
 		return series_complain(reading, "there are two sections [%s]", reading->section);
 	reading->mode = series_add_mode(reading->series, name);
 	return reading->mode ? 0 : -ENOMEM;

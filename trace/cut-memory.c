@@ -82,11 +82,6 @@ static struct cut_process *process_of(const struct cut *cut, uint32_t thread)
 	return &cut->processes[cut->threads[thread].process];
 }
 
-static int list_add(struct cut_list *list, uint32_t number)
-{
-	return array_add(list->items, list->n, list->n_allocated, number);
-}
-
 static void list_remove(struct cut *cut, struct cut_list *list, size_t at)
 {
 	drop_event(cut, &list->items[at]);
@@ -549,7 +544,7 @@ static int take_begin(struct cut *cut, struct cut_list *list, uint32_t thread,
 	uint32_t number;
 	int r = add_event(cut, thread, event, &number);
 
-	return r < 0 ? r : list_add(list, number);
+	return r < 0 ? r : array_add(list->items, list->n, list->n_allocated, number);
 }
 
 static int take_end_of(struct cut *cut, struct cut_list *list, uint32_t thread,

@@ -91,12 +91,6 @@ static void add_part(void *user, const struct image_map *map)
 		free(path);
 }
 
-/* What a process has mapped of files now; what it had before stays known. */
-static void read_parts(struct top_names *names, uint32_t pid)
-{
-	image_each_map((pid_t)pid, add_part, &(struct reading){ names, pid });
-}
-
 /* The file at a return address, and the address of the call in it; NULL: not known. */
 static struct object *find_object(struct top_names *names, uint32_t pid, uint64_t pc,
 				  uint64_t *ret_address)
@@ -105,7 +99,8 @@ static struct object *find_object(struct top_names *names, uint32_t pid, uint64_
 	uint64_t offset;
 
 	if (!part) {
-		read_parts(names, pid);
+		/* What a process has mapped of files now; what it had before stays known. */
+		image_each_map((pid_t)pid, add_part, &(struct reading){ names, pid });
 		part = find_part(names, pid, pc - 1);
 	}
 	if (!part)

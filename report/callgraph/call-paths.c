@@ -103,11 +103,6 @@ static int find_source(struct paths *paths, struct names *names, const char *sou
 	return r;
 }
 
-static int add_called(struct paths *paths, const struct path_step *step)
-{
-	return array_add(paths->called, paths->n_called, paths->n_called_allocated, *step);
-}
-
 static bool is_excluded(const struct paths *paths, const char *function)
 {
 	for (const char *const *name = paths->options.excluded; name && *name; name++)
@@ -161,7 +156,7 @@ static int add_to_frame(struct paths *paths, struct names *names, sqlite3_stmt *
 	}
 	int r = find_function(paths, names, name ? name : made, module, &step.function);
 	r = r ?: find_source(paths, names, statement_string(row, COLUMN_FILE), &step.source);
-	r = r ?: add_called(paths, &step);
+	r = r ?: array_add(paths->called, paths->n_called, paths->n_called_allocated, step);
 	if (r < 0)
 		return r;
 	if (step.source && !paths->functions[step.function].source)

@@ -358,11 +358,6 @@ static int see_frame(Dwfl_Frame *frame, void *user)
 	return DWARF_CB_OK;
 }
 
-static bool is_among(const uint64_t *words, size_t n, uint64_t word)
-{
-	return array_find(words, n, it, *it == word);
-}
-
 /* Whatever of the stack looks like a frame in such a function is taken for one. */
 static enum safety_verdict look_through(const struct safety *safety, uintptr_t sp, bool is_made)
 {
@@ -375,7 +370,7 @@ static enum safety_verdict look_through(const struct safety *safety, uintptr_t s
 	while (n_bytes >= 4096 && remote_read(safety->pid, sp, words, n_bytes) < 0)
 		n_bytes /= 2;
 	n = n_bytes >= 4096 ? n_bytes / sizeof(*words) : 0;
-	is_made = is_made && !is_among(words, n, safety->handler_return);
+	is_made = is_made && !array_find(words, n, it, *it == safety->handler_return);
 	for (size_t i = 0; i < n; i++) {
 		const struct unsafe *unsafe = find_function(safety, words[i] - 1);
 

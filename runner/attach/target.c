@@ -175,11 +175,6 @@ static int find_pid(const struct attach_wish *wish, const char *text, pid_t *ret
 	return 0;
 }
 
-static bool is_among(const pid_t *pids, size_t n, pid_t pid)
-{
-	return array_find(pids, n, it, *it == pid);
-}
-
 int attach_find(const struct attach_wish *wish, pid_t **ret_pids, size_t *ret_n,
 		char message[ATTACH_MESSAGE_BYTES])
 {
@@ -195,7 +190,7 @@ int attach_find(const struct attach_wish *wish, pid_t **ret_pids, size_t *ret_n,
 		r = find_pid(wish, one, &pids[n], message);
 		if (r == 0 && wish->command)
 			r = check_command(pids[n], wish->command, message);
-		if (r == 0 && !is_among(pids, n, pids[n]))
+		if (r == 0 && !array_find(pids, n, it, *it == pids[n]))
 			n++;
 	}
 	if (r < 0)

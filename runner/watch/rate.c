@@ -126,17 +126,12 @@ static bool is_over_rate(const struct watches *watches, const struct watch_item 
 	return item->slice_hits > watches->rate / SLICES_PER_SECOND || item->spent_ns > BURST_NS;
 }
 
-static bool is_any_armed(const struct watches *watches)
-{
-	return array_find(watches->items, WATCH_MAX_ITEMS, it, it->is_armed);
-}
-
 static void bound_rate(struct watches *watches, const struct images *images, uint64_t now_ticks)
 {
 	bool is_new =
 		now_ticks - watches->slice_ticks > watches->ticks_per_second / SLICES_PER_SECOND;
 
-	if (watches->rate == 0 || !is_any_armed(watches))
+	if (watches->rate == 0 || !array_find(watches->items, WATCH_MAX_ITEMS, it, it->is_armed))
 		return;
 	spend(watches, pass(watches, images, now_ticks));
 	if (is_new) {
