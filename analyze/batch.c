@@ -10,7 +10,6 @@
 #include "common/cleanup.h"
 #include "store/heatmap/heatmap.h"
 #include "store/query-value.h"
-#include "store/selection/stretches.h"
 #include "store/statement.h"
 
 struct batch {
@@ -180,8 +179,7 @@ static int import_next(struct batch *batch, size_t i)
 	told.has_rows = r > 0;
 	if (r > 0 && !told.result.is_skipped && !request->options.no_tiles) {
 		import_begin_phase(&request->options, "drawing pictures");
-		r = picture_write(batch->db, told.result.run_id);
-		r = r ?: stretches_write(batch->db, told.result.run_id, 0);
+		r = summaries_write(batch->db, told.result.run_id);
 	}
 	return r < 0 ? r : settle(batch, &told);
 }

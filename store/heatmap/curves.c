@@ -1,7 +1,6 @@
 #include "store/heatmap/curves.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +8,6 @@
 #include "common/array.h"
 #include "common/cleanup.h"
 #include "common/hash-map.h"
-#include "common/worker-thread.h"
 #include "store/block-weight.h"
 #include "store/database.h"
 #include "store/end-queue.h"
@@ -27,9 +25,6 @@ struct site {
 struct picture_curves {
 	struct db *db;
 	int64_t run_id;
-	pthread_t thread;
-	bool has_thread;
-	int result; /* of counting */
 	uint64_t duration;
 	struct site *sites;
 	size_t n_sites;
@@ -98,9 +93,8 @@ static int end_until(struct picture_curves *curves, int64_t time_ns)
 }
 
 /* What ends at a moment ends before what is allocated. */
-static int add_block(void *context, const struct picture_row_block *block)
+int picture_curves_add(struct picture_curves *curves, const struct picture_row_block *block)
 {
-	struct picture_curves *curves = context;
 	uint64_t time = block->allocated_ns > 0 ? (uint64_t)block->allocated_ns : 0;
 	uint32_t site = 0;
 	int r = end_until(curves, (int64_t)time);
@@ -123,32 +117,28 @@ static int add_block(void *context, const struct picture_row_block *block)
 	return end_queue_push(&curves->ends, &end);
 }
 
-static void *run(void *context)
-{
-	struct picture_curves *curves = context;
-
-	curves->result =
-		picture_scan_blocks(db_handle(curves->db), curves->run_id, add_block, curves);
-	if (curves->result == 0)
-		curves->result = end_until(curves, INT64_MAX);
-	return NULL;
-}
-
-struct picture_curves *picture_curves_begin(struct db *db, int64_t run_id, int64_t duration_ns)
+struct picture_curves *picture_curves_open(struct db *db, int64_t run_id, int64_t duration_ns)
 {
 	struct picture_curves *curves = calloc(1, sizeof(*curves));
 
-	if (!curves || end_queue_init(&curves->ends, duration_ns) < 0) {
-		free(curves);
+	if (!curves)
 		return NULL;
-	}
 	curves->db = db;
 	curves->run_id = run_id;
 	curves->duration = duration_ns > 0 ? (uint64_t)duration_ns : 1;
-	curves->has_thread = quiet_thread_start(&curves->thread, run, curves) == 0;
-	if (!curves->has_thread)
-		run(curves);
-	return curves;
+	return end_queue_init(&curves->ends, duration_ns) < 0 ? picture_curves_close(curves)
+							      : curves;
+}
+
+struct picture_curves *picture_curves_close(struct picture_curves *curves)
+{
+	if (!curves)
+		return NULL;
+	free(curves->sites);
+	key_map_finish(&curves->numbers);
+	end_queue_finish(&curves->ends);
+	free(curves);
+	return NULL;
 }
 
 static int write_site(struct site *site, sqlite3_stmt *insert)
@@ -167,32 +157,21 @@ static int write_site(struct site *site, sqlite3_stmt *insert)
 	return statement_run(insert);
 }
 
-static int write_sites(struct picture_curves *curves)
+int picture_curves_write(struct picture_curves *curves)
 {
 	auto_statement sqlite3_stmt *insert = NULL;
-	int r = statement_prepare(
-		db_handle(curves->db),
-		"INSERT INTO site_curve(run_id, stack_id, live_bytes) VALUES(?, ?, ?)", &insert);
+	int r = end_until(curves, INT64_MAX);
 
+	if (r == 0)
+		r = statement_prepare(
+			db_handle(curves->db),
+			"INSERT INTO site_curve(run_id, stack_id, live_bytes) VALUES(?, ?, ?)",
+			&insert);
 	if (r < 0)
 		return r;
 	statement_integer(insert, 1, curves->run_id);
 	for (size_t i = 0; i < curves->n_sites && r == 0; i++)
 		r = write_site(&curves->sites[i], insert);
-	return r;
-}
-
-int picture_curves_end(struct picture_curves *curves)
-{
-	if (!curves)
-		return 0;
-	if (curves->has_thread)
-		pthread_join(curves->thread, NULL);
-	int r = curves->result < 0 ? curves->result : write_sites(curves);
-	free(curves->sites);
-	key_map_finish(&curves->numbers);
-	end_queue_finish(&curves->ends);
-	free(curves);
 	return r;
 }
 

@@ -13,14 +13,15 @@ struct db;
 
 struct picture_curves;
 
-/*
- * Begin to count the blocks of a run, which lasts duration_ns, on a thread of its own. NULL without
- * memory. The database must stay open until the end.
- */
-struct picture_curves *picture_curves_begin(struct db *db, int64_t run_id, int64_t duration_ns);
+/* Of the blocks of a run, which lasts duration_ns. NULL without memory. */
+struct picture_curves *picture_curves_open(struct db *db, int64_t run_id, int64_t duration_ns);
+struct picture_curves *picture_curves_close(struct picture_curves *curves); /* accepts NULL */
 
-/* Wait for it, and store what it found. Accepts NULL. Returns 0 or a negative errno. */
-int picture_curves_end(struct picture_curves *curves);
+/* Add a block, in the order of their ids. Returns 0 or a negative errno. */
+int picture_curves_add(struct picture_curves *curves, const struct picture_row_block *block);
+
+/* Behind the last one, store what was found. Returns 0 or a negative errno. */
+int picture_curves_write(struct picture_curves *curves);
 
 /* Memory levels of a run as numbers. */
 #define PICTURE_MAX_LEVELS 64u

@@ -165,6 +165,9 @@ void picture_pages_finish(struct picture_pages *pages); /* accepts a zeroed one 
 struct db;
 int picture_write(struct db *db, int64_t run_id);
 
+/* The same, and the sums of the run's stretches (stretches.h) meanwhile. */
+int summaries_write(struct db *db, int64_t run_id);
+
 /*
  * Whether a run that has rows to draw has no stored picture yet. An error is
  * false, and kept (statement.h) where it is no memory.

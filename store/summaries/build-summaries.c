@@ -3,15 +3,17 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "common/worker-thread.h"
 #include "schemas/trace-format.h"
 #include "store/columns/column.h"
-#include "store/database.h"
+#include "store/database-internal.h"
 #include "store/heatmap/address-axis.h"
 #include "store/heatmap/categories.h"
 #include "store/heatmap/curves.h"
 #include "store/heatmap/heatmap.h"
 #include "store/heatmap/draw.h"
 #include "store/row-scan.h"
+#include "store/selection/stretches.h"
 #include "store/statement.h"
 #include "store/touch.h"
 
@@ -36,11 +38,13 @@ struct build {
 	size_t n_allocated;
 	struct key_map numbers; /* of process.id: 1 + place in processes */
 	struct picture_regions *regions;
+	struct picture_curves *curves;
 	struct picture_levels levels;
 };
 
 static void finish(struct build *build)
 {
+	picture_curves_close(build->curves);
 	for (size_t i = 0; i < build->n_processes; i++) {
 		picture_ranges_finish(&build->processes[i].ranges);
 		picture_categories_finish(&build->processes[i].categories);
@@ -117,8 +121,9 @@ static int add_block(void *context, const struct picture_row_block *block)
 		picture_life_ns(allocated_ns, is_freed ? block->freed_ns : process->end_ns);
 	widen(process, allocated_ns, allocated_ns + life_ns);
 	process->n_blocks++;
-	return picture_ranges_add(&process->ranges, block->address, (uint64_t)block->size,
-				  PICTURE_HOLDS_BLOCKS);
+	r = picture_ranges_add(&process->ranges, block->address, (uint64_t)block->size,
+			       PICTURE_HOLDS_BLOCKS);
+	return r < 0 ? r : picture_curves_add(build->curves, block);
 }
 
 static int count(struct process *process, const struct picture_row_touch *touch, int level)
@@ -196,12 +201,10 @@ static int scan(struct build *build)
 		.touch = add_touch, .context = build, .from_ns = INT64_MIN, .to_ns = INT64_MAX
 	};
 
-	struct picture_curves *curves =
-		picture_curves_begin(build->db, build->run_id, build->duration_ns);
-	int r = curves ? picture_scan_blocks(db, build->run_id, add_block, build) : -ENOMEM;
-	int end = picture_curves_end(curves);
+	build->curves = picture_curves_open(build->db, build->run_id, build->duration_ns);
+	int r = build->curves ? picture_scan_blocks(db, build->run_id, add_block, build) : -ENOMEM;
 	if (r == 0)
-		r = end;
+		r = picture_curves_write(build->curves);
 	if (r == 0)
 		r = picture_scan_touches(db, build->run_id, &visitor);
 	return r < 0 ? r : picture_levels_write(&build->levels);
@@ -252,4 +255,36 @@ int picture_write(struct db *db, int64_t run_id)
 	for (size_t i = 0; i < build.n_processes && r == 0; i++)
 		r = write_process(&build, &build.processes[i]);
 	return r < 0 ? r : picture_grid_write(db, run_id);
+}
+
+/* ---- Sums beside them ---- */
+
+/* On a thread of its own: neither reads what the other one writes. */
+struct beside {
+	struct db db; /* with a last statement of its own */
+	int64_t run_id;
+	int result;
+};
+
+static void *run_beside(void *context)
+{
+	struct beside *beside = context;
+
+	beside->result = stretches_write(&beside->db, beside->run_id, 0);
+	db_forget_last(&beside->db);
+	return NULL;
+}
+
+int summaries_write(struct db *db, int64_t run_id)
+{
+	struct beside beside = { .db = { .handle = db->handle }, .run_id = run_id };
+	pthread_t thread;
+	bool has_thread = quiet_thread_start(&thread, run_beside, &beside) == 0;
+	int r = picture_write(db, run_id);
+
+	if (has_thread)
+		pthread_join(thread, NULL);
+	else if (r == 0)
+		run_beside(&beside);
+	return r < 0 ? r : beside.result;
 }
