@@ -34,6 +34,8 @@ struct memory_image {
 	struct kinds_ranges kinds; /* of the heap of a memory kind */
 	struct heap names; /* see named-ranges.c */
 	struct heap inner[POOLS_LEVELS]; /* blocks of pools; those of a level in the one before */
+	uint64_t cut_address; /* of the one that ended last with what it lay in ... */
+	uint32_t cut_pool; /* ... and its pool */
 	uint64_t first_name; /* names up to this id were inherited over fork */
 	bool was_withheld; /* blocks may have been allocated without an event */
 	uint64_t first_id; /* blocks up to this id were inherited over fork */

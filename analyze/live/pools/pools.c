@@ -250,6 +250,10 @@ static int leave(struct memory *memory, struct memory_image *image, const struct
 	if (r < 0 || block->id <= image->first_id) /* its row is the parent's */
 		return r;
 	const struct slot slot = memory->pools->slots[block->previous_id];
+	if (ending->kind == MEMORY_CUT) {
+		image->cut_address = block->address;
+		image->cut_pool = slot.pool;
+	}
 	count_end(memory, block, &slot, ending);
 	give_slot(memory->pools, (uint32_t)block->previous_id);
 	r = block_rows_end(memory->allocations, &row);
@@ -472,6 +476,12 @@ int memory_pool_block_end(struct memory *memory, const struct pool_block *end)
 	if (is_now != was_now)
 		r = key_map_put(&pools->unreferenced, number, end->address,
 				is_now ? UNREFERENCED_NOW : UNREFERENCED_BEFORE);
+	/* Written at the end of a call, it may come behind what was given back within that. */
+	if (r == 0 && level == POOLS_LEVELS && end->is_moved &&
+	    end->address == thread->image->cut_address) {
+		thread->moved_pool = thread->image->cut_pool;
+		return 0;
+	}
 	if (r < 0 || level == POOLS_LEVELS) {
 		pools->losses.n_ends += !was_now && is_whole(memory, thread->image);
 		return r;
