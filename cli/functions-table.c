@@ -295,6 +295,19 @@ static bool names_file(const char *list, const char *path)
 	return false;
 }
 
+/* Is it a plug-in of --load, which a process may have mapped from before? */
+static bool is_plugin(const struct option_set *options, const char *path)
+{
+	const char *const *plugins = option_texts(options, OPTION_LOAD);
+	struct stat own, other;
+
+	for (; plugins && *plugins; plugins++)
+		if (stat(path, &own) == 0 && stat(*plugins, &other) == 0 &&
+		    own.st_dev == other.st_dev && own.st_ino == other.st_ino)
+			return true;
+	return false;
+}
+
 static int find_all(struct function_choice *choice, const struct loaded_files *files,
 		    const struct option_set *options, struct found_functions *found)
 {
@@ -307,7 +320,8 @@ static int find_all(struct function_choice *choice, const struct loaded_files *f
 	if (files->missing[0])
 		cmd_warn("%s is not found: its functions are not listed", files->missing);
 	for (size_t i = 0; i < files->n; i++) {
-		if (strstr(files->paths[i], RECORDING_LIBRARY))
+		if (strstr(files->paths[i], RECORDING_LIBRARY) ||
+		    is_plugin(options, files->paths[i]))
 			continue;
 		wish.probes = names_file(option_text(options, OPTION_USDT_FROM), files->paths[i]);
 		int r = functions_find(&wish, files->paths[i], found);
