@@ -16,9 +16,11 @@ static uint32_t count_before(const struct decode_window *window, uint32_t n)
 /* What another access stands for has no weight. */
 static double weight_of(const struct decode_access *access, bool is_expected)
 {
+	double count = access->n_parts ? 1.0 / access->n_parts : access->count;
+
 	if (is_expected)
-		return (double)access->share * access->count;
-	return access->state == DECODE_TURN_BEFORE ? 0 : access->count;
+		return (double)access->share * count;
+	return access->state == DECODE_TURN_BEFORE ? 0 : count;
 }
 
 static double sum_counts(const struct decode_access *accesses, uint32_t n, bool is_expected)

@@ -149,6 +149,7 @@ struct decode_access {
 	/* of the instruction: 0 is the one at ip; in behind 1 is the one before it */
 	uint16_t position;
 	uint8_t state; /* enum decode_state */
+	uint8_t n_parts; /* it is one of so many that are one access; 0: it is one itself */
 	bool is_read;
 	bool is_write; /* both: read-modify-write */
 	float share; /* of the sample's weight; written by decode_charge */

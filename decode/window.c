@@ -164,10 +164,11 @@ static void note_gather(struct decode_window *window, const struct machine *mach
 		window->accesses[window->n_accesses++] = rest;
 }
 
-/* Runs of the elements that a mask takes. */
+/* Runs of the elements that a mask takes: together one access. */
 static void note_runs(struct decode_window *window, const struct memory_operand *operand,
-		      const struct decode_access *from, uint64_t mask)
+		      struct decode_access *from, uint64_t mask)
 {
+	from->n_parts = (uint8_t)__builtin_popcountll(mask & ~(mask << 1));
 	for (unsigned i = 0; i < operand->lanes; i++) {
 		unsigned start = i;
 
@@ -180,7 +181,7 @@ static void note_runs(struct decode_window *window, const struct memory_operand 
 }
 
 static void note_masked(struct decode_window *window, const struct machine *machine,
-			const struct memory_operand *operand, const struct decode_access *from)
+			const struct memory_operand *operand, struct decode_access *from)
 {
 	uint64_t lanes = value_mask(operand->lanes);
 	struct value mask = decode_lanes_mask(machine, operand);

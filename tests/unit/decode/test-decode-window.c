@@ -671,6 +671,7 @@ START_TEST(masks_and_lanes_of_avx512_are_told)
 	static const int32_t indices[16] = { 5, 900, -3, 4, 5, 6,   7,	800,
 					     8, 9,   10, 1, 2, 700, 11, 600 };
 	const struct decode_access *lanes = NULL;
+	struct decode_charge charge;
 	unsigned n;
 
 	LOAD(lanes512);
@@ -693,8 +694,12 @@ START_TEST(masks_and_lanes_of_avx512_are_told)
 	ck_assert(lanes[0].address == HEAP + 0x20000 && lanes[0].size == 32);
 	ck_assert(lanes[1].address == HEAP + 0x20000 + 60 && lanes[1].size == 4);
 	ck_assert(lanes[1].is_write && lanes[1].state == DECODE_RESOLVED);
+	decode_charge(&window, &charge);
+	float run = lanes[0].share;
+	ck_assert(run > 0 && lanes[1].share == run); /* one access they are together */
 	ck_assert_uint_eq(find_accesses(7, &lanes), 1);
 	ck_assert(lanes[0].size == 36 && lanes[0].state == DECODE_RESOLVED);
+	ck_assert_double_eq_tol(lanes[0].share, 2 * run, 1e-6);
 	ck_assert_uint_eq(find_accesses(11, &lanes), 16);
 	for (unsigned i = 0; i < 16; i++) {
 		ck_assert(lanes[i].is_write && !lanes[i].is_read);
