@@ -289,8 +289,11 @@ static void name_events(const struct run_options *options, char text[COLLECT_TEX
 /* At samples of other sources nothing of ours runs in the program. */
 static void check_plugins(struct run *run)
 {
-	static const char why[] = "not asked at samples: only --source signal has a handler in the "
-				  "program; it goes with others, as faults,signal";
+	const char *why = run->options->n_attach
+				  ? "not asked at samples: a process that is attached to has no "
+				    "--source signal"
+				  : "not asked at samples: only --source signal has a handler in "
+				    "the program; it goes with others, as faults,signal";
 	const struct store_loss loss = { .count = 1, .source = "plug-ins", .reason = why };
 
 	if (!run->at_samples[0] || samples_signal_period(&run->collector.samples) ||

@@ -523,7 +523,7 @@ CREATE TABLE source (
     n_withheld     INTEGER NOT NULL DEFAULT 0, -- [samples] samples that were left out therefore
     event          TEXT,              -- the event as asked for or found
     kind           INTEGER,           -- 1 time, 2 time and registers, 3 fault, 4 access, 5 IBS, 6
-                                      -- SPE, 7 watch, 8 tasks
+                                      -- SPE, 7 watch, 8 tasks, 9 pages, 10 calls
     direction      INTEGER,           -- 0 each sample says, 1 loads, 2 stores
     precise        INTEGER,           -- precise_ip: 0 arbitrary skid ... 3 none
     min_latency    INTEGER,           -- [cycles] loads below it are not sampled; 0: all

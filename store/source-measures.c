@@ -13,8 +13,9 @@ static const struct {
 	const char *name;
 	enum source_measures measures;
 } sources[] = {
-	{ "clock", MEASURES_TIME },  { "signal", MEASURES_TIME }, { "faults", MEASURES_FAULT },
-	{ "watch", MEASURES_WATCH }, { "tasks", MEASURES_TASKS }, { "pages", MEASURES_PAGES },
+	{ "clock", MEASURES_TIME },    { "signal", MEASURES_TIME }, { "faults", MEASURES_FAULT },
+	{ "watch", MEASURES_WATCH },   { "tasks", MEASURES_TASKS }, { "pages", MEASURES_PAGES },
+	{ "uprobes", MEASURES_TASKS },
 };
 
 enum source_measures source_measures_of(const char *source_name)

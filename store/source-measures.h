@@ -6,7 +6,7 @@ enum source_measures {
 	MEASURES_FAULT, /* page faults */
 	MEASURES_ACCESS, /* accesses that hardware picked, or any other event */
 	MEASURES_WATCH, /* all accesses to chosen bytes: no sample of the program's */
-	MEASURES_TASKS, /* nothing: it says when threads and maps come and go */
+	MEASURES_TASKS, /* nothing: it says when threads, maps and calls come and go */
 	MEASURES_PAGES, /* touched pages, without samples: page_interval */
 };
 

@@ -55,6 +55,8 @@ def check_blocks(database):
                            " region_total WHERE name = ?", function)[0]
         checks.that(row == (own, 1000, 100000), f"{function}: blocks {row}")
     taken = database.ask("SELECT sum(n), sum(ns) > 0 FROM own_time WHERE kind = 'uprobes'")[0]
+    kind = database.one("SELECT measures FROM source WHERE name = 'uprobes'")
+    checks.that(kind == "tasks", f"uprobes are samples of {kind}")
     # Of each call what the function has, and what its caller has.
     n_calls = sum(TRIPS.values())
     checks.that(taken == (2 * n_calls - TRIPS["p_outer"], 1), f"taken out: {taken}")
