@@ -46,16 +46,6 @@ static int read_tolerance(const struct option_set *options, double *ret_toleranc
 	return CMD_DONE;
 }
 
-static void read_limit(const struct option_set *options, enum option_id id, enum check_rule rule,
-		       struct check_request *request)
-{
-	uint64_t most = option_row(id)->type == OPTION_SIZE ? option_size(options, id)
-							    : option_number(options, id);
-
-	request->has_most[rule] = option_origin(options, id) != OPTION_UNSET;
-	request->most[rule] = most > INT64_MAX ? INT64_MAX : (int64_t)most;
-}
-
 static int read_request(const struct option_set *options, struct check_request *request)
 {
 	static const enum option_id limits[CHECK_RULE_COUNT] = {
@@ -67,7 +57,12 @@ static int read_request(const struct option_set *options, struct check_request *
 	bool has_any = option_text(options, OPTION_AGAINST) != NULL;
 
 	for (enum check_rule rule = 0; rule < CHECK_RULE_COUNT; rule++) {
-		read_limit(options, limits[rule], rule, request);
+		uint64_t most = option_row(limits[rule])->type == OPTION_SIZE
+					? option_size(options, limits[rule])
+					: option_number(options, limits[rule]);
+
+		request->has_most[rule] = option_origin(options, limits[rule]) != OPTION_UNSET;
+		request->most[rule] = most > INT64_MAX ? INT64_MAX : (int64_t)most;
 		has_any |= request->has_most[rule];
 	}
 	if (!has_any)

@@ -333,8 +333,14 @@ static bool analyze(const struct cmd_series *run)
 	return WIFEXITED(status) && WEXITSTATUS(status) != 127;
 }
 
-static void say_end(const struct cmd_series *run, const struct series_totals *totals)
+static int conclude(struct cmd_series *run, const struct series_totals *totals)
 {
+	series_text_failures(&run->plan, &run->folder);
+	if (totals->was_stopped) {
+		cmd_warn("stopped after %zu of %zu runs; the same command goes on", totals->n_done,
+			 totals->n_all);
+		return STOPPED;
+	}
 	bool wants_database = !option_flag(run->options, OPTION_NO_ANALYZE) &&
 			      !option_texts(run->options, OPTION_ONLY) && totals->n_done > 0;
 
@@ -344,17 +350,6 @@ static void say_end(const struct cmd_series *run, const struct series_totals *to
 	if (wants_database && analyze(run) && !option_flag(run->options, OPTION_QUIET))
 		cmd_warn("next: memsight report %s/memsight.db --stat | --overhead | --list",
 			 run->series->output);
-}
-
-static int conclude(struct cmd_series *run, const struct series_totals *totals)
-{
-	series_text_failures(&run->plan, &run->folder);
-	if (totals->was_stopped) {
-		cmd_warn("stopped after %zu of %zu runs; the same command goes on", totals->n_done,
-			 totals->n_all);
-		return STOPPED;
-	}
-	say_end(run, totals);
 	return totals->n_bad ? CMD_FAILED : CMD_DONE;
 }
 

@@ -104,15 +104,6 @@ static int report_usage(const struct option_set *options, int r)
 	return cmd_usage("%s: %s (see memsight %s --help)", name, options->message, name);
 }
 
-static void warn_unread(const struct config_file files[CONFIG_COUNT])
-{
-	for (int i = 0; i < CONFIG_COUNT; i++) {
-		if (files[i].why_not[0])
-			cmd_warn("%s is not read: %s (docs/settings.md)", files[i].path,
-				 files[i].why_not);
-	}
-}
-
 /* Which options a preset stands for, of which some may have been given otherwise. */
 static void print_preset(const struct option_set *options)
 {
@@ -134,7 +125,11 @@ static int run_command(enum command_id command, int n_args, char **argv)
 	r = r ?: copy_options_take(&options) ?: config_files_take(&options, files);
 	if (r < 0)
 		return copy_run_unrecorded(&options, report_usage(&options, r));
-	warn_unread(files);
+	for (int i = 0; i < CONFIG_COUNT; i++) {
+		if (files[i].why_not[0])
+			cmd_warn("%s is not read: %s (docs/settings.md)", files[i].path,
+				 files[i].why_not);
+	}
 	if (options.has_preset && !option_flag(&options, OPTION_QUIET))
 		print_preset(&options);
 	return commands[command](&options);

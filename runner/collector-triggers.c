@@ -249,12 +249,6 @@ void collector_end_triggers(struct collector *collector)
 
 /* ---- Each round ---- */
 
-static void measure_rss(struct collector *collector, struct trigger_measures *now)
-{
-	for (struct image *image = collector->tracker.images.first; image; image = image->next)
-		now->rss_bytes += image->pages.last_bytes;
-}
-
 static uint64_t count_lost(const struct collector *collector)
 {
 	uint64_t n = collector->tracker.n_losses;
@@ -322,7 +316,8 @@ void collector_tick_totals(struct collector *collector)
 		return;
 	own->next_ns = collector->now_ns + LOOK_NS;
 	reap_command(collector, WNOHANG);
-	measure_rss(collector, &now);
+	for (struct image *image = collector->tracker.images.first; image; image = image->next)
+		now.rss_bytes += image->pages.last_bytes;
 	if (own->limit_bytes == 0)
 		own->limit_bytes = find_limit(collector);
 	now.limit_bytes = own->limit_bytes;

@@ -161,17 +161,6 @@ struct entering {
 	uint64_t n_functions;
 };
 
-static void store_entries(struct run *run, const struct entering *entering)
-{
-	store_number(run, "memsight.attach.blocks", entering->n_blocks);
-	store_number(run, "memsight.attach.walk_ns", entering->walk_ns);
-	store_number(run, "memsight.attach.stood_ns", entering->stood_ns);
-	store_number(run, "memsight.attach.threads", entering->n_threads);
-	store_number(run, "memsight.attach.places", entering->n_slots);
-	store_number(run, "memsight.attach.entries", entering->n_entries);
-	store_number(run, "memsight.attach.functions", entering->n_functions);
-}
-
 static int enter_one(struct run *run, struct attached *attached, struct entering *entering)
 {
 	struct collector *collector = &run->collector;
@@ -258,6 +247,12 @@ int run_attach_start(struct run *run)
 	pmu_counters_begin(&collector->counters);
 	if (run->options->duration_ns)
 		collector->leave_ns = collector->command_begin_ns + run->options->duration_ns;
-	store_entries(run, &entering);
+	store_number(run, "memsight.attach.blocks", entering.n_blocks);
+	store_number(run, "memsight.attach.walk_ns", entering.walk_ns);
+	store_number(run, "memsight.attach.stood_ns", entering.stood_ns);
+	store_number(run, "memsight.attach.threads", entering.n_threads);
+	store_number(run, "memsight.attach.places", entering.n_slots);
+	store_number(run, "memsight.attach.entries", entering.n_entries);
+	store_number(run, "memsight.attach.functions", entering.n_functions);
 	return collector_watch_attachers(collector);
 }

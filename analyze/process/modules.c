@@ -453,17 +453,6 @@ static void count_change(struct module_list *list, int64_t change_ns, int64_t ti
 		list->last_epoch.from_ns = change_ns;
 }
 
-static void count_changes(struct module_list *list, int64_t time_ns)
-{
-	list->last_epoch.epoch = 0;
-	list->last_epoch.from_ns = INT64_MIN;
-	list->last_epoch.until_ns = INT64_MAX;
-	for (size_t i = 0; i < list->n; i++) {
-		count_change(list, list->items[i].load_ns, time_ns);
-		count_change(list, list->items[i].unload_ns, time_ns);
-	}
-}
-
 uint32_t modules_epoch(struct modules *modules, uint32_t process, int64_t time_ns)
 {
 	struct module_list *list = modules_list(modules, process);
@@ -472,7 +461,13 @@ uint32_t modules_epoch(struct modules *modules, uint32_t process, int64_t time_n
 		return 0;
 	if (list->last_epoch.until_ns == 0 || list->last_epoch.n_changes != modules->n_changes ||
 	    time_ns < list->last_epoch.from_ns || time_ns >= list->last_epoch.until_ns) {
-		count_changes(list, time_ns);
+		list->last_epoch.epoch = 0;
+		list->last_epoch.from_ns = INT64_MIN;
+		list->last_epoch.until_ns = INT64_MAX;
+		for (size_t i = 0; i < list->n; i++) {
+			count_change(list, list->items[i].load_ns, time_ns);
+			count_change(list, list->items[i].unload_ns, time_ns);
+		}
 		list->last_epoch.n_changes = modules->n_changes;
 	}
 	return list->last_epoch.epoch;

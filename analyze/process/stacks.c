@@ -698,15 +698,6 @@ int stacks_rename(struct stacks *stacks, sqlite3 *db)
 	return r;
 }
 
-static void add_stacks(const struct stacks *stacks, struct user_frames *users)
-{
-	for (size_t i = 0; i < stacks->n_stacks; i++)
-		users->stacks[(size_t)stacks->first_stack + i] = (struct user_stack){
-			.parent = (uint32_t)stacks->stacks[i].parent,
-			.frame = (uint32_t)stacks->stacks[i].frame,
-		};
-}
-
 /* Frames were written as their names say; those that hand on turned out to be a library's. */
 static int write_hands_on(struct user_frames *users, sqlite3 *db)
 {
@@ -722,7 +713,11 @@ static int write_hands_on(struct user_frames *users, sqlite3 *db)
 
 static int decide_users(const struct stacks *stacks, struct user_frames *users, sqlite3 *db)
 {
-	add_stacks(stacks, users);
+	for (size_t i = 0; i < stacks->n_stacks; i++)
+		users->stacks[(size_t)stacks->first_stack + i] = (struct user_stack){
+			.parent = (uint32_t)stacks->stacks[i].parent,
+			.frame = (uint32_t)stacks->stacks[i].frame,
+		};
 	return user_frames_decide(users) ?: write_hands_on(users, db);
 }
 

@@ -104,19 +104,6 @@ static void print_option_head(const struct option_row *row)
 	puts(argument[0] == '[' ? "\\fR" : "");
 }
 
-static void print_help_line(const struct option_row *row)
-{
-	print_text(row->help, strlen(row->help));
-	if (row->preset) {
-		fputs(" (default: ", stdout);
-		print_text(row->preset, strlen(row->preset));
-		putchar(')');
-	}
-	puts(".");
-	if (row->manual)
-		print_string(row->manual);
-}
-
 static void print_choice(enum option_choice id, enum command_id command)
 {
 	const struct choice_row *choice = option_choice_row(id);
@@ -148,7 +135,15 @@ static bool is_choice(enum option_choice id, const struct option_row *row, enum 
 static void print_option(const struct option_row *row, enum command_id command)
 {
 	print_option_head(row);
-	print_help_line(row);
+	print_text(row->help, strlen(row->help));
+	if (row->preset) {
+		fputs(" (default: ", stdout);
+		print_text(row->preset, strlen(row->preset));
+		putchar(')');
+	}
+	puts(".");
+	if (row->manual)
+		print_string(row->manual);
 	if (row->type != OPTION_CHOICE && row->type != OPTION_WORDS && row->type != OPTION_RATES)
 		return;
 	puts(".RS");

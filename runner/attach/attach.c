@@ -232,18 +232,6 @@ static int give_back(struct entry *entry)
 	return remote_give_back(&entry->loan);
 }
 
-static void finish(struct entry *entry)
-{
-	crowd_release(&entry->crowd);
-	give_back(entry);
-	remote_release(&entry->guest);
-	safety_destroy(entry->safety);
-	remote_modules_finish(&entry->modules);
-	filters_finish(&entry->filters);
-	free_all(entry->jumps, entry->places);
-	heap_walk_finish(&entry->walk);
-}
-
 /* All but the guest, which is at a good place and works for us. */
 static int stop_all(struct entry *entry, uint64_t deadline_ns)
 {
@@ -785,7 +773,14 @@ static int run(const struct attach_order *order, struct attach_outcome *ret_outc
 	entry->pid = order->pid;
 	ret_outcome->error = 0;
 	int r = go(entry);
-	finish(entry);
+	crowd_release(&entry->crowd);
+	give_back(entry);
+	remote_release(&entry->guest);
+	safety_destroy(entry->safety);
+	remote_modules_finish(&entry->modules);
+	filters_finish(&entry->filters);
+	free_all(entry->jumps, entry->places);
+	heap_walk_finish(&entry->walk);
 	free(entry);
 	return r;
 }

@@ -52,13 +52,6 @@ static bool is_anonymous(const char *path)
 	       strncmp(path, "/anon_hugepage", 14) == 0;
 }
 
-static void note_allocator(struct heap_memory *memory, const char *file)
-{
-	for (size_t i = 0; i < sizeof(allocators) / sizeof(allocators[0]); i++)
-		if (strncmp(file, allocators[i].file, strlen(allocators[i].file)) == 0)
-			memory->allocator = allocators[i].name;
-}
-
 int heap_memory_add_map(struct heap_memory *memory, char *line)
 {
 	struct image_map map;
@@ -69,7 +62,9 @@ int heap_memory_add_map(struct heap_memory *memory, char *line)
 	const char *file = text_base_name(map.path);
 	if (is_libc(file))
 		memory->has_libc = true;
-	note_allocator(memory, file);
+	for (size_t i = 0; i < sizeof(allocators) / sizeof(allocators[0]); i++)
+		if (strncmp(file, allocators[i].file, strlen(allocators[i].file)) == 0)
+			memory->allocator = allocators[i].name;
 	if (!(map.flags & MAP_PRIVATE) || !(map.prot & PROT_WRITE) || !(map.prot & PROT_READ))
 		return 0;
 

@@ -140,14 +140,6 @@ static void take_map(struct tracker *tracker, const struct pmu_record *record)
 	image->is_exe_guessed = false;
 }
 
-static void take_exit(struct tracker *tracker, const struct pmu_task *task, uint64_t ticks)
-{
-	struct image *image = images_find(&tracker->images, (pid_t)task->pid);
-
-	if (image && task->pid == task->tid)
-		image->gone_ticks = ticks;
-}
-
 void tracker_task(struct tracker *tracker, const struct pmu_record *record, uint64_t ticks)
 {
 	switch (record->type) {
@@ -163,7 +155,10 @@ void tracker_task(struct tracker *tracker, const struct pmu_record *record, uint
 		take_map(tracker, record);
 		break;
 	case PERF_RECORD_EXIT:
-		take_exit(tracker, &record->task, ticks);
+		struct image *image = images_find(&tracker->images, (pid_t)record->task.pid);
+
+		if (image && record->task.pid == record->task.tid)
+			image->gone_ticks = ticks;
 		break;
 	default:
 		break;

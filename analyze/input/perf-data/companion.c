@@ -24,18 +24,6 @@ struct reading {
 	struct merge_clock clock;
 };
 
-static void beside_trace_finish(struct beside_trace *trace)
-{
-	free_all(trace->modules, trace->threads, trace->source_names);
-	key_map_finish(&trace->pids);
-	key_map_finish(&trace->starts);
-	key_map_finish(&trace->thread_index);
-	key_map_finish(&trace->tids);
-	key_map_finish(&trace->frees);
-	clock_ranges_finish(&trace->blocks);
-	*trace = (struct beside_trace){ 0 };
-}
-
 /* Address and process as one number, for blocks; 0: none. */
 static uint64_t beside_place(const struct beside_trace *trace, uint32_t pid, uint64_t address)
 {
@@ -304,7 +292,14 @@ struct aligning {
 void beside_close(struct beside *beside)
 {
 	free(beside->path);
-	beside_trace_finish(&beside->trace);
+	free_all(beside->trace.modules, beside->trace.threads, beside->trace.source_names);
+	key_map_finish(&beside->trace.pids);
+	key_map_finish(&beside->trace.starts);
+	key_map_finish(&beside->trace.thread_index);
+	key_map_finish(&beside->trace.tids);
+	key_map_finish(&beside->trace.frees);
+	clock_ranges_finish(&beside->trace.blocks);
+	beside->trace = (struct beside_trace){ 0 };
 	*beside = (struct beside){ 0 };
 }
 

@@ -497,8 +497,12 @@ static int give_next(struct perf_feed *feed, struct trace_item *ret_item)
 	}
 }
 
-static void tell_damage(struct perf_feed *feed)
+int perf_feed_next(struct perf_feed *feed, struct trace_item *ret_item)
 {
+	int r = 0;
+
+	while (r == 0 && feed->stage != PERF_STAGE_END)
+		r = give_next(feed, ret_item);
 	const struct perf_data_damage *damage = perf_data_damage(feed->data);
 
 	feed->damage.n_skipped_bytes = damage->n_unread_bytes;
@@ -506,15 +510,6 @@ static void tell_damage(struct perf_feed *feed)
 	feed->damage.n_unknown_records = damage->n_unknown_records;
 	feed->damage.committed_ticks = feed->settled_ns;
 	feed->damage.ended = feed->stage == PERF_STAGE_END && !damage->is_cut;
-}
-
-int perf_feed_next(struct perf_feed *feed, struct trace_item *ret_item)
-{
-	int r = 0;
-
-	while (r == 0 && feed->stage != PERF_STAGE_END)
-		r = give_next(feed, ret_item);
-	tell_damage(feed);
 	return r;
 }
 
