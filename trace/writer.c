@@ -19,8 +19,8 @@
 /*
  * An EVENTS frame is closed at so many: its columns then still lie in the L2 cache, and a reader
  * that merges threads holds 1 MiB of events for each. More gain nothing: 4.26 bytes per event at
- * 16384,
- * 4.25 at 65536. */
+ * 16384, 4.25 at 65536.
+ */
 #define EVENTS_PER_FRAME 16384u
 #define EVENTS_AT_FIRST	 32u
 

@@ -242,8 +242,7 @@ static void write_now(const struct live_page *page, struct json *json)
 	const struct top_now *now = &page->top.now;
 	const struct live_header *header = page->top.header;
 
-	json_name(json, "now");
-	json_open(json, '{');
+	json_set_open(json, "now", '{');
 	json_set_integer(json, "time_ns", (int64_t)page->point.end_ns);
 	json_set_integer(json, "since_ns", (int64_t)page->since_ns);
 	json_set_integer(json, "live_bytes", (int64_t)now->live_bytes);
@@ -463,8 +462,7 @@ static int answer_stack(struct live_page *page, const struct view_values *values
 	if (!values->is_given[VIEW_SITE] || site >= LIVE_MAX_SITES)
 		return text_refuse(-ENOENT, message, VIEW_MESSAGE_BYTES, "there is no such site");
 	json_open(json, '{');
-	json_name(json, "stack");
-	json_open(json, '[');
+	json_set_open(json, "stack", '[');
 	for (size_t i = 0; (frame = top_frame(&page->top, (uint32_t)site, i)); i++) {
 		json_open(json, '{');
 		json_set_text(json, "function", frame);

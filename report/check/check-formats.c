@@ -88,8 +88,7 @@ int check_write_text(FILE *out, const struct check_results *results, const char 
 
 static void add_places(struct json *json, const struct check_result *result)
 {
-	json_name(json, "places");
-	json_open(json, '[');
+	json_set_open(json, "places", '[');
 	for (size_t i = 0; i < result->n_places; i++) {
 		const struct check_place *place = &result->places[i];
 
@@ -131,8 +130,7 @@ int check_write_json(FILE *out, const struct check_results *results, const char 
 	json_open(&json, '{');
 	json_set_text(&json, "name", name);
 	json_set_text(&json, "verdict", check_verdict_name(check_worst(results)));
-	json_name(&json, "checks");
-	json_open(&json, '[');
+	json_set_open(&json, "checks", '[');
 	for (size_t i = 0; i < results->n; i++)
 		add_result(&json, &results->items[i]);
 	json_close(&json, ']');

@@ -19,10 +19,8 @@ static const char *unit_of(enum table_kind kind)
 /* Frames are functions; number 0 stands for sites without a call stack. */
 static void write_frames(struct json *json, const struct paths *paths)
 {
-	json_name(json, "shared");
-	json_open(json, '{');
-	json_name(json, "frames");
-	json_open(json, '[');
+	json_set_open(json, "shared", '{');
+	json_set_open(json, "frames", '[');
 	for (size_t i = 0; i < paths->n_functions; i++) {
 		const struct path_function *function = &paths->functions[i];
 		const char *file = function->source ? function->source : function->module;
@@ -75,8 +73,7 @@ static int write_profile(struct json *json, sqlite3 *db, const struct paths *pat
 	json_set_text(json, "type", "sampled");
 	json_set_text(json, "name", title ? title : what->title);
 	json_set_text(json, "unit", unit_of(what->kind));
-	json_name(json, "samples");
-	json_open(json, '[');
+	json_set_open(json, "samples", '[');
 	json_open(&weights, '[');
 	int64_t sum = row ? write_samples(json, &weights, paths, row, request) : -EPROTO;
 	json_close(json, ']');
@@ -104,8 +101,7 @@ static int write_all(struct json *json, sqlite3 *db, const struct export_request
 	json_set_text(json, "name", program ? program : "memsight");
 	json_set_integer(json, "activeProfileIndex", request->metric);
 	write_frames(json, paths);
-	json_name(json, "profiles");
-	json_open(json, '[');
+	json_set_open(json, "profiles", '[');
 	export_begin(db, request, "gathering", "SELECT 6 * count(*) FROM site WHERE run_id = :run");
 	for (int metric = 0; r == 0 && metric < PROFILE_METRIC_COUNT; metric++)
 		r = write_profile(json, db, paths, request, (enum profile_metric)metric);

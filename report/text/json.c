@@ -207,6 +207,12 @@ void json_column(struct json *json, sqlite3_stmt *stmt, int column)
 	}
 }
 
+void json_set_open(struct json *json, const char *name, char bracket)
+{
+	json_name(json, name);
+	json_open(json, bracket);
+}
+
 void json_set_integer(struct json *json, const char *name, int64_t value)
 {
 	json_name(json, name);
@@ -342,8 +348,7 @@ void columns_write(struct columns *columns, struct json *json)
 {
 	json_open(json, '{');
 	json_set_integer(json, "n", (int64_t)columns->n_rows);
-	json_name(json, "columns");
-	json_open(json, '{');
+	json_set_open(json, "columns", '{');
 	for (size_t i = 0; i < columns->n_columns; i++) {
 		json_name(json, columns->names[i]);
 		json_open(json, '[');

@@ -49,6 +49,7 @@ void json_raw(struct json *json, const struct json *value);
 void json_column(struct json *json, sqlite3_stmt *stmt, int column);
 
 /* A named value. */
+void json_set_open(struct json *json, const char *name, char bracket); /* closed as others are */
 void json_set_integer(struct json *json, const char *name, int64_t value);
 void json_set_real(struct json *json, const char *name, double value);
 void json_set_text(struct json *json, const char *name, const char *text);

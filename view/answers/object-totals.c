@@ -192,8 +192,7 @@ void object_tally_block(struct object_tally *tally, const struct object_block *b
 
 static void write_heat(const struct object_tally *tally, struct json *json, bool is_short)
 {
-	json_name(json, "heat");
-	json_open(json, '{');
+	json_set_open(json, "heat", '{');
 	json_set_integer(json, "width", OBJECT_HEAT_WIDTH);
 	json_set_integer(json, "height", OBJECT_HEAT_HEIGHT);
 	json_set_integer(json, "size", tally->size);

@@ -89,8 +89,7 @@ int view_pairs(struct view_question *question, const char *name, const char *sql
 	int r = view_prepare(question, sql, &stmt);
 	int code = SQLITE_DONE;
 
-	json_name(&question->json, name);
-	json_open(&question->json, '{');
+	json_set_open(&question->json, name, '{');
 	while (r == 0 && (code = statement_advance(stmt)) == SQLITE_ROW) {
 		json_name(&question->json, statement_string(stmt, 0));
 		json_column(&question->json, stmt, 1);
@@ -162,8 +161,7 @@ int view_stack(struct view_question *question, int64_t stack_id)
 	auto_statement sqlite3_stmt *row = NULL;
 	int r = view_prepare(question, stack_sql, &row);
 
-	json_name(&question->json, "stack");
-	json_open(&question->json, '[');
+	json_set_open(&question->json, "stack", '[');
 	if (r == 0)
 		view_bind(row, ":its_stack", stack_id);
 	while (r == 0 && (r = statement_step(row)) == 1) {

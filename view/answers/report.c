@@ -42,14 +42,12 @@ static int find_report(struct view_question *question, const struct report **ret
 static void write_head(struct json *json, const struct report *report, sqlite3_stmt *rows)
 {
 	json_set_text(json, "title", report->title);
-	json_name(json, "kinds");
-	json_open(json, '[');
+	json_set_open(json, "kinds", '[');
 	/* What names the rows comes last. */
 	for (size_t i = 0; i < report->n_kinds || i + 1 < (size_t)sqlite3_column_count(rows); i++)
 		json_text(json, kind_names[i < report->n_kinds ? report->kinds[i] : report->rest]);
 	json_close(json, ']');
-	json_name(json, "names");
-	json_open(json, '[');
+	json_set_open(json, "names", '[');
 	for (int i = 0; i < sqlite3_column_count(rows); i++)
 		json_text(json, sqlite3_column_name(rows, i));
 	json_close(json, ']');
@@ -60,8 +58,7 @@ static int write_rows(struct json *json, sqlite3_stmt *rows, int64_t limit, int6
 {
 	int r;
 
-	json_name(json, "rows");
-	json_open(json, '[');
+	json_set_open(json, "rows", '[');
 	while ((r = statement_step(rows)) == 1) {
 		if (++*ret_n_all > limit)
 			continue;

@@ -86,8 +86,7 @@ static const char offers_sql[] =
 
 static int write_run(struct view_question *question)
 {
-	json_name(&question->json, "run");
-	json_open(&question->json, '{');
+	json_set_open(&question->json, "run", '{');
 	int r = view_members(question, run_sql);
 	json_close(&question->json, '}');
 	return r < 0 ? r : 0;

@@ -83,8 +83,7 @@ static void write_lines(struct json *json, char *text, uint64_t first)
 {
 	uint64_t number = 1;
 
-	json_name(json, "lines");
-	json_open(json, '[');
+	json_set_open(json, "lines", '[');
 	for (char *line = text; line && number < first + LINES_ALTOGETHER; number++) {
 		char *end = strchr(line, '\n');
 		if (end)

@@ -394,8 +394,7 @@ static void tell(struct store *store)
 		 format_bytes((int64_t)store->height).text, store->n_parts, 1u << store->depth,
 		 store->n_sites, store->other_run_id ? ", and a comparison with one other run" : "",
 		 store->is_full ? " There was more than the file has room for." : "");
-	json_name(&store->json, "stored");
-	json_open(&store->json, '{');
+	json_set_open(&store->json, "stored", '{');
 	json_set_integer(&store->json, "run", store->run_id);
 	if (store->from[0]) {
 		json_set_integer(&store->json, "from", store->from_ns);
