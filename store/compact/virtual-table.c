@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "store/compact/chunk-store.h"
 
 #define DESCENDING  1 /* idxNum */
@@ -347,16 +348,7 @@ static void add_filter(struct cursor *cursor, unsigned column, unsigned char op,
 /* The first of rows [from, to) of an ascending column whose value is at least `value`. */
 static uint32_t find(const struct chunk_column *column, uint32_t from, uint32_t to, int64_t value)
 {
-	while (from < to) {
-		uint32_t middle = from + (to - from) / 2;
-		int64_t found = INT64_MIN;
-		chunk_column_get(column, middle, &found);
-		if (found < value)
-			from = middle + 1;
-		else
-			to = middle;
-	}
-	return from;
+	return from + (uint32_t)array_n_while(column->values + from, to - from, it, *it < value);
 }
 
 static void leave_chunk(struct cursor *cursor, struct place *place)
@@ -543,24 +535,13 @@ _Static_assert(CHUNK_SERIES == 2, "two are merged");
 static void bound(struct place *place, const struct chunk_series *series,
 		  const struct filter *filter)
 {
-	size_t low = place->first, high = place->end;
+	const struct chunk_head *heads = series->heads + place->first;
+	size_t n = place->end - place->first, column = filter->column;
+	size_t first = array_n_while(heads, n, it, it->ranges[column].max < filter->low);
+	size_t end = array_n_while(heads, n, it, it->ranges[column].min <= filter->high);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (series->heads[middle].ranges[filter->column].max < filter->low)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	place->first = low;
-	for (high = place->end; low < high;) {
-		size_t middle = low + (high - low) / 2;
-		if (series->heads[middle].ranges[filter->column].min <= filter->high)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	place->end = low;
+	place->end = place->first + (end > first ? end : first);
+	place->first += first;
 }
 
 static void start_place(struct cursor *cursor, unsigned number)
