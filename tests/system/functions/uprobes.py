@@ -62,6 +62,27 @@ def check_blocks(database):
     checks.that(taken == (2 * n_calls - TRIPS["p_outer"], 1), f"taken out: {taken}")
 
 
+def on_one_cpu():
+    """Each CPU has a buffer of its own."""
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+
+def check_lost(folder):
+    """What finds the kernel's buffer full is counted: each of 80,000 entries and exits."""
+    trace = os.path.join(folder, "lost.mst")
+    outcome = whole.Outcome([MEMSIGHT, "record", "-q", "-o", trace, *CHOICE[:2],
+                             "--function-include", "^p_falls$", "--no-alloc", "--source", "none",
+                             "--", VICTIM, "late"], preexec_fn=on_one_cpu)
+    checks.that(outcome.status == 0, f"lost: {outcome.messages}")
+    database = database_of(trace)
+    taken, lost = database.ask("SELECT n_taken, n_lost FROM source_ledger JOIN source ON source.id"
+                               " = source_id WHERE name = 'uprobes'")[0]
+    checks.that(taken + lost == 80000 and lost > 0, f"lost: {taken} taken, {lost} lost")
+    counted = [count for source, count in database.ask("SELECT source, count FROM loss")
+               if source == "uprobes"]
+    checks.that(counted == [lost], f"lost: {lost}, as losses {counted}")
+
+
 def check_attached(folder):
     trace = os.path.join(folder, "attached.mst")
     with subprocess.Popen([VICTIM, "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as of:
@@ -126,6 +147,7 @@ def main():
         check_record(folder, "--no-alloc", "--no-alloc", "--source", "none")
         check_record(folder, "PR_SET_MDWE", preexec_fn=calls.deny_by_kernel)
         check_attached(folder)
+        check_lost(folder)
         calls.check_calls(folder, CALLS, "--function-method", "uprobe", "--source", "none")
         left = [line for line in probes_now() if f"memsight_{os.getpid()}_" in line]
         checks.that(not left, f"left behind: {left}")

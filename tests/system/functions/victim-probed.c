@@ -1,8 +1,10 @@
 /*
  * Functions that end in each way there is, called so often: 300 times by the first thread, 200 by
- * another. With an argument it waits for a byte before, and says when it is done, and waits again.
+ * another. With "wait" it waits for a byte before, and says when it is done, and waits again. With
+ * "late" it calls one of them 40,000 times while its parent stands.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -83,12 +85,23 @@ static void *run(void *n)
 	return NULL;
 }
 
+/* More calls than there is room for while the recorder stands. */
+static int be_many(void)
+{
+	kill(getppid(), SIGSTOP);
+	for (int i = 0; i < 40000; i++)
+		p_falls(0);
+	kill(getppid(), SIGCONT);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	pthread_t thread;
 	char byte;
 
-	(void)argv;
+	if (argc > 1 && argv[1][0] == 'l')
+		return be_many();
 	if (argc > 1 && read(0, &byte, 1) != 1)
 		return 1;
 	run((void *)300);
