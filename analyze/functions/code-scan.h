@@ -43,6 +43,7 @@ enum code_why {
 	CODE_WHY_NEEDED, /* locks, allocators, the loader: what entries may interrupt */
 	CODE_WHY_NEAR, /* another probe, or a function that is chosen, has its jump there */
 	CODE_WHY_ARGUMENTS, /* of a probe: they lie where memsight cannot read them */
+	CODE_WHY_VARIABLE, /* of an allocator: its file has none of that name */
 	CODE_WHY_COUNT
 };
 

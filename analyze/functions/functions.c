@@ -42,6 +42,7 @@ const char *function_why_text(enum code_why why)
 		[CODE_WHY_NEEDED] = "lock, allocator or loader",
 		[CODE_WHY_NEAR] = "no room before the next jump of ours",
 		[CODE_WHY_ARGUMENTS] = "its arguments cannot be read",
+		[CODE_WHY_VARIABLE] = "its file has no variable of 8 bytes as pool=@ names it",
 	};
 
 	return why == CODE_WHY_NOT ? NULL : texts[why];
@@ -463,7 +464,7 @@ static int add_found(const struct look *look, size_t i, bool by_uprobes)
 			item.variable = find_variable(look->object, look->rules[i]->variable);
 			if (!item.variable && item.code.way != CODE_WAY_NONE) {
 				item.code.way = CODE_WAY_NONE;
-				item.code.why = CODE_WHY_ARGUMENTS;
+				item.code.why = CODE_WHY_VARIABLE;
 			}
 		}
 		if (!item.allocator) {

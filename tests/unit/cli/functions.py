@@ -137,6 +137,9 @@ def check_process(folder):
 
 def check_refusals(folder):
     """One line that says what is wrong, and where."""
+    found = rows("--alloc-function", "solve_matrix:size=arg1,pool=@nothing")
+    checks.that([row["why_not"] for row in found] == ["its file has no variable of 8 bytes as"
+                                                      " pool=@ names it"], f"{found}")
     binary = os.path.join(folder, "binary")
     with open(binary, "wb") as file:
         file.write(b"name\0name\n")
