@@ -86,7 +86,7 @@ static int check_method(const struct option_set *options, const char *report)
 		const char *does;
 	} rows[] = {
 		{ option_flag(options, OPTION_TRIPS_ONLY), "--trips-only", "counts calls of" },
-		{ is_steered, "--mode region", "is for" },
+		{ is_steered, "--mode", "is for" },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
