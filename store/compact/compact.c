@@ -61,20 +61,27 @@ int compact_find_name(const char *list, const char *name)
 	return -1;
 }
 
+/* Ask for the columns of a table. No text is bound: without memory that would be NULL. */
+static int ask(sqlite3 *db, const char *what, const char *schema, const char *table,
+	       sqlite3_stmt **ret_row)
+{
+	char *sql =
+		sqlite3_mprintf("SELECT %s FROM pragma_table_info(%Q, %Q)", what, table, schema);
+	int r = sql ? statement_prepare(db, sql, ret_row) : -ENOMEM;
+
+	sqlite3_free(sql);
+	return r;
+}
+
 int compact_columns(sqlite3 *db, const char *schema, const char *table, char **ret_list,
 		    int *ret_id)
 {
 	auto_statement sqlite3_stmt *row = NULL;
 	const char *hidden = compact_hidden(table);
-	int r = statement_prepare(db,
-				  "SELECT group_concat(name, ', '), max(iif(pk, cid, -1))"
-				  " FROM pragma_table_info(?, ?)",
-				  &row);
+	int r = ask(db, "group_concat(name, ', '), max(iif(pk, cid, -1))", schema, table, &row);
 
 	if (r < 0)
 		return r;
-	statement_text(row, 1, table);
-	statement_text(row, 2, schema);
 	r = statement_step(row);
 	if (r <= 0 || sqlite3_column_type(row, 0) == SQLITE_NULL)
 		return r < 0 ? r : -EINVAL;
@@ -134,13 +141,10 @@ enum info { NAME, TYPE, NOT_NULL, KEY };
 static int add_definitions(sqlite3 *db, const char *table, sqlite3_str *text)
 {
 	auto_statement sqlite3_stmt *row = NULL;
-	int r = statement_prepare(
-		db, "SELECT name, type, \"notnull\", pk FROM pragma_table_info(?) ORDER BY cid",
-		&row);
+	int r = ask(db, "name, type, \"notnull\", pk", "main", table, &row);
 
 	if (r < 0)
 		return r;
-	statement_text(row, 1, table);
 	while ((r = statement_step(row)) == 1)
 		sqlite3_str_appendf(text, ", %s %s%s%s", statement_string(row, NAME),
 				    statement_string(row, TYPE),
@@ -163,8 +167,10 @@ static int add_source(sqlite3 *db, const struct shown *shown, sqlite3_str *text)
 	sqlite3_str_appendf(text, "of %s %u %d %d %d %d", shown->chunks, compact_n_names(names), id,
 			    first, of_bits < 0 ? 0 : of_bits, shown->bit);
 	auto_free char *own = strndup(names, strlen(names) - strlen(compact_hidden(shown->chunks)));
-	const char *name = shown->columns ? shown->columns : own;
-	while (name && *(name = next_name(name, &n))) {
+	if (!own)
+		return -ENOMEM;
+	for (const char *name = shown->columns ? shown->columns : own;
+	     *(name = next_name(name, &n));) {
 		auto_free char *one = strndup(name, n);
 		if (!one)
 			return -ENOMEM;
