@@ -29,7 +29,7 @@ def main():
         found = record(folder, *chosen, "--mode", "region")
         checks.that(found == {"f_called": (10 + 10 + 1, 0), "f_pauses": (10, 0)},
                     f"--mode region: {found}")
-    for options, words in ((("--mode", "region"), "--mode region is for functions"),
+    for options, words in ((("--mode", "region"), "--mode is for functions that are chosen"),
                            (("--mode", "region", "--trips-only", *chosen), "exclude each other")):
         outcome = whole.Outcome([MEMSIGHT, "record", *options, "--", VICTIM])
         checks.that(outcome.status == 2 and words in outcome.messages,
