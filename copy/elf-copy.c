@@ -510,16 +510,10 @@ static int add_section(struct copying *c)
 
 static int make(struct copying *c)
 {
-	int r = read_head(c);
-
-	if (r == 0)
-		r = check_segments(c);
-	if (r == 0)
-		r = read_dynamic(c);
-	if (r == 0)
-		r = read_sections(c);
-	if (r == 0)
-		r = find_room(c);
+	int r = read_head(c) ?: check_segments(c);
+	r = r ?: read_dynamic(c);
+	r = r ?: read_sections(c);
+	r = r ?: find_room(c);
 	if (r < 0)
 		return r;
 	Elf64_Phdr *new = add_segment(c);
@@ -548,16 +542,13 @@ int elf_copy_make(const struct elf_original *original, struct elf_copy *ret_copy
 	c->message = message;
 	c->original = original;
 	r = make(c);
-	free(c->sections);
-	free(c->entries);
-	free(c);
+	free_all(c->sections, c->entries, c);
 	return r;
 }
 
 void elf_copy_free(struct elf_copy *copy)
 {
-	free(copy->bytes);
-	free(copy->more);
+	free_all(copy->bytes, copy->more);
 	*copy = ELF_COPY_EMPTY;
 }
 

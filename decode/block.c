@@ -461,10 +461,9 @@ struct walk {
 static const struct instruction *look_behind(struct walk *walk)
 {
 	struct decode_sample there = *walk->sample;
-	const struct behind_entry *entry;
 
 	there.ip = walk->address;
-	entry = decode_block_entry(walk->code, &there);
+	const struct behind_entry *entry = decode_block_entry(walk->code, &there);
 	memcpy(walk->lengths, entry->lengths, sizeof(walk->lengths));
 	walk->n = entry->n_line;
 	walk->next = 0;

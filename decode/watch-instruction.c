@@ -86,8 +86,6 @@ static bool is_changed(const struct instruction *instruction, unsigned reg)
 static bool locate(const struct instruction *instruction, const struct memory_operand *operand,
 		   const struct decode_sample *sample, uint64_t *ret_address)
 {
-	uint64_t address;
-
 	if (operand->flags & (MEMORY_GATHER | MEMORY_OPEN_END | MEMORY_LINE | MEMORY_GS |
 			      MEMORY_BIT_OFFSET | MEMORY_LOW_INDEX))
 		return false;
@@ -95,9 +93,9 @@ static bool locate(const struct instruction *instruction, const struct memory_op
 		return false;
 	if (is_changed(instruction, operand->base) || is_changed(instruction, operand->index))
 		return false;
-	address = register_of(sample, operand->base) +
-		  register_of(sample, operand->index) * operand->scale +
-		  (uint64_t)operand->displacement;
+	uint64_t address = register_of(sample, operand->base) +
+			   register_of(sample, operand->index) * operand->scale +
+			   (uint64_t)operand->displacement;
 	if (operand->flags & MEMORY_32BIT)
 		address &= UINT32_MAX;
 	*ret_address = address + (operand->flags & MEMORY_FS ? sample->fs_base : 0);

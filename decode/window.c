@@ -14,7 +14,6 @@ int decode_create(unsigned machine, const struct decode_memory *memory, size_t c
 		  struct decoder **ret_decoder)
 {
 	struct decoder *decoder;
-	int err;
 
 	if (machine != DECODE_MACHINE_X86_64)
 		return -EOPNOTSUPP;
@@ -25,8 +24,8 @@ int decode_create(unsigned machine, const struct decode_memory *memory, size_t c
 		return -ENOMEM;
 	decoder->memory = *memory;
 	decoder->estimators = DECODE_ESTIMATORS;
-	err = decode_cache_init(&decoder->cache,
-				cache_entries ? cache_entries : DECODE_CACHE_ENTRIES);
+	int err = decode_cache_init(&decoder->cache,
+				    cache_entries ? cache_entries : DECODE_CACHE_ENTRIES);
 	if (err < 0) {
 		free(decoder);
 		return err;
@@ -77,15 +76,13 @@ static const struct instruction *decode_new(struct decoder *decoder,
 {
 	uint8_t code[INSTRUCTION_MAX_BYTES];
 	struct instruction instruction;
-	size_t n_bytes;
-	int err;
 
-	n_bytes = decoder->memory.code(decoder->memory.user, sample->process, address, sample->time,
-				       code, sizeof(code));
+	size_t n_bytes = decoder->memory.code(decoder->memory.user, sample->process, address,
+					      sample->time, code, sizeof(code));
 	if (n_bytes == 0)
 		return NULL;
 	decoder->n_decoded++;
-	err = decode_instruction_fill(code, n_bytes, address, &instruction);
+	int err = decode_instruction_fill(code, n_bytes, address, &instruction);
 	if (err == -EAGAIN)
 		return NULL;
 	if (err < 0)
@@ -228,13 +225,13 @@ static bool run_instruction(struct decoder *decoder, struct machine *machine,
 			    struct decode_window *window)
 {
 	const struct decode_sample *sample = machine->sample;
-	const struct instruction *instruction;
 
 	window->previous_ip = window->end_ip;
 	window->end_ip = machine->next;
 	if (machine->next < window->head_ip)
 		window->head_ip = machine->next;
-	instruction = decode_find_instruction(decoder, sample, machine->next);
+	const struct instruction *instruction =
+		decode_find_instruction(decoder, sample, machine->next);
 	if (!instruction || instruction->bytes == 0) {
 		window->end = instruction ? DECODE_END_BAD_CODE : DECODE_END_NO_CODE;
 		return false;

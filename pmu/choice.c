@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/parse.h"
 #include "pmu/stream.h"
 
@@ -104,7 +105,6 @@ static int add_named(const struct parsing *parsing, struct word *word)
 {
 	struct pmu_choice *choice = parsing->choice;
 	struct pmu_chosen chosen = { .source = pmu_source_find(word->name) };
-	int r;
 
 	if (!chosen.source)
 		return refuse_name(parsing, word->name);
@@ -113,7 +113,7 @@ static int add_named(const struct parsing *parsing, struct word *word)
 			return refuse(parsing, "%s stands there twice", word->name);
 	if (choice->n == PMU_MAX_SOURCES)
 		return refuse(parsing, "more than %d sources", PMU_MAX_SOURCES);
-	r = word->has_rate ? parse_rate(parsing, word, &chosen) : 0;
+	int r = word->has_rate ? parse_rate(parsing, word, &chosen) : 0;
 	if (r == 0)
 		choice->items[choice->n++] = chosen;
 	return r;
@@ -200,10 +200,7 @@ int pmu_choice_parse(const char *text, struct pmu_choice *ret_choice,
 
 static bool has_source(const struct pmu_choice *choice, const struct access_source *source)
 {
-	for (size_t i = 0; i < choice->n; i++)
-		if (choice->items[i].source == source)
-			return true;
-	return false;
+	return array_find(choice->items, choice->n, it, it->source == source);
 }
 
 bool pmu_choice_has(const struct pmu_choice *choice, const char *name)

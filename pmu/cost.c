@@ -49,11 +49,10 @@ static double measure_pair(int fd, struct pmu_ring *ring, uint64_t n)
 {
 	struct pmu_losses losses = { 0 };
 	uint64_t n_samples = 0;
-	uint64_t without_ns, with_ns;
 
-	without_ns = work(n);
+	uint64_t without_ns = work(n);
 	ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
-	with_ns = work(n);
+	uint64_t with_ns = work(n);
 	ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
 	pmu_ring_drain(ring, take_none, &n_samples, &losses);
 	return n_samples ? ((double)with_ns - (double)without_ns) / (double)n_samples : 0;
@@ -63,13 +62,12 @@ static uint64_t measure(int fd, struct pmu_ring *ring)
 {
 	uint64_t n = 100000;
 	double costs[PAIRS];
-	double median;
 
 	n = n * SLICE_NS / (work(n) + 1) + 1; /* the first warms up, too */
 	for (size_t i = 0; i < PAIRS; i++)
 		costs[i] = measure_pair(fd, ring, n);
 	qsort(costs, PAIRS, sizeof(*costs), compare);
-	median = costs[PAIRS / 2];
+	double median = costs[PAIRS / 2];
 	return median < LEAST_NS || median > MOST_NS ? PMU_COST_DEFAULT_NS : (uint64_t)median;
 }
 

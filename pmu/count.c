@@ -11,6 +11,7 @@
 #include "common/array.h"
 #include "common/cleanup.h"
 #include "common/parse.h"
+#include "common/text.h"
 #include "pmu/catalogue/catalogue.h"
 #include "pmu/event-set.h"
 #include "pmu/event.h"
@@ -83,7 +84,6 @@ static int find(const char *name, struct perf_event_attr *attr, struct pmu_refus
 	const struct kernel_event *known = find_kernel_event(name);
 	struct pmu_event events[PMU_MAX_EVENTS];
 	struct pmu_host host;
-	int n;
 
 	*attr = (struct perf_event_attr){ .size = sizeof(*attr) };
 	if (known) {
@@ -92,7 +92,7 @@ static int find(const char *name, struct perf_event_attr *attr, struct pmu_refus
 		return 0;
 	}
 	pmu_host_read(&host);
-	n = pmu_catalogue_find(&host, name, 0, events, refusal);
+	int n = pmu_catalogue_find(&host, name, 0, events, refusal);
 	if (n < 0)
 		return n;
 	attr->type = events[0].type;
@@ -131,16 +131,13 @@ int pmu_counters_check(const char *list, char *message, size_t n_bytes)
 		struct pmu_refusal refusal = { 0 };
 
 		list = next_name(list, name);
-		if (!name[0]) {
-			snprintf(message, n_bytes, "an event's name is missing");
-			return -EINVAL;
-		}
+		if (!name[0])
+			return text_refuse(-EINVAL, message, n_bytes, "an event's name is missing");
 		if (find(name, &attr, &refusal) < 0)
 			return complain(name, &refusal, message, n_bytes);
-		if (++n > PMU_MAX_COUNTERS) {
-			snprintf(message, n_bytes, "at most %d events", PMU_MAX_COUNTERS);
-			return -E2BIG;
-		}
+		if (++n > PMU_MAX_COUNTERS)
+			return text_refuse(-E2BIG, message, n_bytes, "at most %d events",
+					   PMU_MAX_COUNTERS);
 	}
 	return 0;
 }
@@ -190,8 +187,7 @@ static int add_thread(void *user, pid_t tid)
 	struct pmu_counter *counter = user;
 	int fd, r = grow_array_of(&counter->more, counter->n_more, 1, sizeof(*counter->more));
 
-	if (r == 0)
-		r = open_counter(counter, tid, true, &fd);
+	r = r ?: open_counter(counter, tid, true, &fd);
 	if (r < 0)
 		return r == -ESRCH ? 0 : r;
 	if (fd < 0)
@@ -232,11 +228,9 @@ static int add_process(struct pmu_counter *counter, pid_t pid)
 
 static struct pmu_counter *next_counter(const char **list, struct pmu_counters *counters)
 {
-	struct pmu_counter *counter;
-
 	if (!*list || counters->n == PMU_MAX_COUNTERS)
 		return NULL;
-	counter = &counters->counters[counters->n++];
+	struct pmu_counter *counter = &counters->counters[counters->n++];
 	*list = next_name(*list, counter->name);
 	counter->fd = -1;
 	return counter;
@@ -304,10 +298,8 @@ static int add_count(int fd, struct pmu_count *count)
 
 int pmu_counter_read(const struct pmu_counter *counter, struct pmu_count *ret_count)
 {
-	int r;
-
 	*ret_count = (struct pmu_count){ 0 };
-	r = add_count(counter->fd, ret_count);
+	int r = add_count(counter->fd, ret_count);
 	for (size_t i = 0; r == 0 && i < counter->n_more; i++)
 		r = add_count(counter->more[i], ret_count);
 	return r;

@@ -15,11 +15,10 @@
 static int parse_cpu(const char **text, int *ret_cpu)
 {
 	char *end;
-	long cpu;
 
 	if (!isdigit((unsigned char)**text))
 		return -EINVAL;
-	cpu = strtol(*text, &end, 10);
+	long cpu = strtol(*text, &end, 10);
 	if (cpu > MAX_CPU)
 		return -EINVAL;
 	*text = end;
@@ -84,7 +83,6 @@ int pmu_cpus_online(int **ret_cpus)
 {
 	auto_free char *list = NULL;
 	auto_free int *cpus = NULL;
-	long n_configured;
 	int n;
 
 	if (io_read_file("/sys/devices/system/cpu/online", LIST_MAX_BYTES, &list, NULL) == 0) {
@@ -93,7 +91,7 @@ int pmu_cpus_online(int **ret_cpus)
 			return n;
 	}
 	/* No /sys, as in some containers: open everywhere and leave out those that are offline. */
-	n_configured = sysconf(_SC_NPROCESSORS_CONF);
+	long n_configured = sysconf(_SC_NPROCESSORS_CONF);
 	n = append_range(&cpus, 0, 0, n_configured > 0 ? (int)n_configured - 1 : 0);
 	if (n > 0)
 		*ret_cpus = steal_ptr(&cpus);

@@ -115,10 +115,7 @@ struct task_list {
 
 static bool has_task(const struct task_list *list, pid_t tid)
 {
-	for (size_t i = 0; i < list->n; i++)
-		if (list->tids[i] == tid)
-			return true;
-	return false;
+	return array_find(list->tids, list->n, it, *it == tid);
 }
 
 /* One look at the threads there are. How many were new, or a negative errno. */
@@ -151,8 +148,7 @@ static int add_each_once(pid_t pid, bool has_first, const struct pmu_each_thread
 	if (r == 0 && has_first)
 		list.tids[list.n++] = pid;
 	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-	if (r == 0)
-		r = look_for_new(path, &list, each);
+	r = r ?: look_for_new(path, &list, each);
 	while (r >= 0 && (n_new = look_for_new(path, &list, each)) != 0) {
 		r = n_new < 0 ? n_new : 0;
 		n_born += n_new;
@@ -217,14 +213,13 @@ int pmu_event_set_open_beside(const struct pmu_event_set *set, const struct acce
 {
 	struct pmu_event_set beside = *set; /* its fds[] are where the records go */
 	const struct pmu_each_thread each = grow_more(&beside);
-	int r;
 
 	beside.more = NULL;
 	beside.n_more = 0;
 	beside.n_rungs = 0;
 	beside.is_replaced = true;
-	r = options->is_running ? pmu_event_set_each_thread(&beside, options, false, &each)
-				: add_thread(&beside, options->pid);
+	int r = options->is_running ? pmu_event_set_each_thread(&beside, options, false, &each)
+				    : add_thread(&beside, options->pid);
 	if (r == 0 && beside.n_more == 0)
 		r = -ESRCH;
 	if (r < 0)
@@ -318,10 +313,9 @@ int pmu_event_set_open(const struct perf_event_attr *attr, pid_t pid, uint32_t r
 {
 	struct pmu_event_set set = { .attr = *attr, .mark_step = ret_set->mark_step };
 	enum pmu_step step = PMU_STEP_OPEN;
-	int r;
 
 	pmu_event_fill_common(&set.attr);
-	r = open_everywhere(&set, pid);
+	int r = open_everywhere(&set, pid);
 	if (r == 0) {
 		step = PMU_STEP_MAP;
 		r = pmu_event_set_map(&set, ring_bytes);
@@ -344,10 +338,7 @@ void pmu_event_set_close(struct pmu_event_set *set)
 	close_more(set, 0);
 	if (set->has_anchor)
 		close(set->anchor);
-	free(set->more);
-	free(set->fds);
-	free(set->cpus);
-	free(set->rings);
+	free_all(set->more, set->fds, set->cpus, set->rings);
 	*set = (struct pmu_event_set){ 0 };
 }
 
@@ -376,11 +367,10 @@ int pmu_event_set_period(const struct pmu_event_set *set, size_t rung, const uin
 int pmu_event_set_anchor(struct pmu_event_set *set, pid_t pid)
 {
 	struct perf_event_attr attr = set->attr;
-	int r;
 
 	attr.inherit = 0;
 	attr.enable_on_exec = 0;
-	r = pmu_event_open(&attr, pid, set->cpus[0], &set->anchor);
+	int r = pmu_event_open(&attr, pid, set->cpus[0], &set->anchor);
 	set->has_anchor = r == 0;
 	return r;
 }

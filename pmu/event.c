@@ -264,13 +264,12 @@ int pmu_event_negotiate_at(struct perf_event_attr *attr, const struct pmu_place 
 {
 	int fd = -1;
 	int error = pmu_event_open_at(attr, place, &fd);
-	unsigned mask;
 
 	if (error == 0) {
 		*ret_fd = fd;
 		return 0;
 	}
-	mask = concede(attr, place, &error, &fd);
+	unsigned mask = concede(attr, place, &error, &fd);
 	if (!mask)
 		return error;
 	mask = take_back(attr, place, mask, &fd);

@@ -25,11 +25,10 @@ int pmu_hardware_open(const struct access_source *source, const struct access_op
 		      struct access_stream **ret_stream, struct pmu_refusal *ret_refusal)
 {
 	auto_free struct hardware_stream *stream = calloc(1, sizeof(*stream));
-	int r;
 
 	if (!stream)
 		return pmu_refuse(ret_refusal, -ENOMEM, "no memory left");
-	r = pmu_hardware_init(source, options, stream, ret_refusal);
+	int r = pmu_hardware_init(source, options, stream, ret_refusal);
 	if (r == 0)
 		*ret_stream = &((struct hardware_stream *)steal_ptr(&stream))->events.base;
 	return r;
@@ -123,12 +122,11 @@ const char *pmu_hardware_remarks(const struct access_stream *base)
 int pmu_hardware_perf_clock(struct access_stream *base, struct trace_perf_clock *ret_clock)
 {
 	struct trace_perf_clock clock = { 0 };
-	int r;
 
 	if (!hardware(base)->clock)
 		return 0;
-	r = pmu_perf_clock_pair(hardware(base)->clock, &clock.perf_ns, &clock.raw_ns,
-				&clock.error_ns);
+	int r = pmu_perf_clock_pair(hardware(base)->clock, &clock.perf_ns, &clock.raw_ns,
+				    &clock.error_ns);
 	if (r < 0)
 		return r;
 	hardware(base)->clock_shift_ns = (int64_t)(clock.raw_ns - clock.perf_ns);

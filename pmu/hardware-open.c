@@ -106,10 +106,9 @@ static int open_led(struct opening *opening, int cpu, struct hardware_member *re
 	struct pmu_place place = { opening->pid, cpu, -1 };
 	struct perf_event_attr leader;
 	auto_close int leader_fd = -1;
-	int r;
 
 	fill_leader(opening, &leader);
-	r = pmu_event_open_at(&leader, &place, &leader_fd);
+	int r = pmu_event_open_at(&leader, &place, &leader_fd);
 	if (r < 0)
 		return r;
 	place.leader_fd = leader_fd;
@@ -180,11 +179,8 @@ static int grow(struct hardware_stream *stream)
 	struct pmu_event_set *set = &stream->events.set;
 	int r = grow_array_of(&set->fds, set->n, 1, sizeof(*set->fds));
 
-	if (r == 0)
-		r = grow_array_of(&set->cpus, set->n, 1, sizeof(*set->cpus));
-	if (r == 0)
-		r = grow_array_of(&stream->members, set->n, 1, sizeof(*stream->members));
-	return r;
+	r = r ?: grow_array_of(&set->cpus, set->n, 1, sizeof(*set->cpus));
+	return r ?: grow_array_of(&stream->members, set->n, 1, sizeof(*stream->members));
 }
 
 static int add_on_cpu(struct hardware_stream *stream, struct opening *opening, int cpu)
@@ -192,8 +188,7 @@ static int add_on_cpu(struct hardware_stream *stream, struct opening *opening, i
 	struct pmu_event_set *set = &stream->events.set;
 	int r = grow(stream);
 
-	if (r == 0)
-		r = open_on_cpu(opening, cpu, &stream->members[set->n], &set->fds[set->n]);
+	r = r ?: open_on_cpu(opening, cpu, &stream->members[set->n], &set->fds[set->n]);
 	if (r < 0)
 		return r;
 	set->cpus[set->n++] = cpu;
@@ -297,8 +292,7 @@ static int add_member(struct hardware_stream *stream, pid_t tid, size_t i)
 	if (member.leader_fd >= 0)
 		r = pmu_event_open_at(&member.leader, &place, &leader_fd);
 	place.leader_fd = leader_fd;
-	if (r == 0)
-		r = pmu_event_open_at(&member.attr, &place, &fd);
+	r = r ?: pmu_event_open_at(&member.attr, &place, &fd);
 	if (r == 0 && ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, set->fds[i]) < 0)
 		r = -errno;
 	if (r < 0)
@@ -315,9 +309,7 @@ static int add_thread(void *user, pid_t tid)
 	size_t first = set->n_more;
 	int r = grow_array_of(&set->more, first, set->n, sizeof(*set->more));
 
-	if (r == 0)
-		r = grow_array_of(&stream->more_leaders, first, set->n,
-				  sizeof(*stream->more_leaders));
+	r = r ?: grow_array_of(&stream->more_leaders, first, set->n, sizeof(*stream->more_leaders));
 	for (size_t i = 0; r == 0 && i < set->n; i++)
 		r = add_member(stream, tid, i);
 	if (r < 0)
@@ -474,12 +466,7 @@ void pmu_hardware_finish(struct hardware_stream *stream)
 		cleanup_close(&stream->members[i].leader_fd);
 	}
 	close_more(stream, 0);
-	free(set->fds);
-	free(set->more);
-	free(set->rings);
-	free(stream->members);
-	free(stream->more_leaders);
-	free(set->cpus);
+	free_all(set->fds, set->more, set->rings, stream->members, stream->more_leaders, set->cpus);
 	pmu_perf_clock_close(stream->clock);
 	*stream = (struct hardware_stream){ 0 };
 }

@@ -25,12 +25,10 @@ static const char *field(const char *cpuinfo, const char *key)
 	size_t n = strlen(key);
 
 	for (const char *line = cpuinfo; line; line = strchr(line, '\n')) {
-		const char *colon;
-
 		line += *line == '\n';
 		if (strncmp(line, key, n) != 0 || !strchr("\t :", line[n]))
 			continue;
-		colon = line + strcspn(line, ":\n");
+		const char *colon = line + strcspn(line, ":\n");
 		return *colon == ':' ? colon + 1 + strspn(colon + 1, " \t") : NULL;
 	}
 	return NULL;

@@ -63,18 +63,16 @@ int pmu_perf_clock_open(struct pmu_perf_clock **ret_clock)
 {
 	__attribute__((cleanup(close_clock))) struct pmu_perf_clock *clock =
 		calloc(1, sizeof(*clock));
-	void *page;
-	int r;
 
 	if (!clock)
 		return -ENOMEM;
 	clock->fd = -1;
 	clock->page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-	page = mmap(NULL, clock->page_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *page = mmap(NULL, clock->page_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (page == MAP_FAILED)
 		return -errno;
 	clock->page = page;
-	r = open_event(clock);
+	int r = open_event(clock);
 	if (r == 0)
 		*ret_clock = steal_ptr(&clock);
 	return r;

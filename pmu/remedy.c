@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "common/array.h"
 #include "common/cleanup.h"
 #include "common/io.h"
 
@@ -22,11 +23,10 @@ static long read_number(const char *path, long otherwise)
 {
 	auto_free char *text = NULL;
 	char *end;
-	long value;
 
 	if (io_read_file(path, PROC_FILE_MAX, &text, NULL) < 0)
 		return otherwise;
-	value = strtol(text, &end, 10);
+	long value = strtol(text, &end, 10);
 	return end == text ? otherwise : value;
 }
 
@@ -41,11 +41,10 @@ static uint64_t status_field(const char *status, const char *key, int base)
 static void read_status(struct pmu_permissions *permissions)
 {
 	auto_free char *status = NULL;
-	uint64_t capabilities;
 
 	if (io_read_file("/proc/self/status", PROC_FILE_MAX, &status, NULL) < 0)
 		return;
-	capabilities = status_field(status, "\nCapEff:", 16);
+	uint64_t capabilities = status_field(status, "\nCapEff:", 16);
 	permissions->has_sys_admin = capabilities >> CAPABILITY_SYS_ADMIN & 1;
 	permissions->has_perfmon =
 		permissions->has_sys_admin || capabilities >> CAPABILITY_PERFMON & 1;
@@ -206,20 +205,14 @@ static const struct remedy_case {
 
 static bool names_error(const struct remedy_case *remedy, int error)
 {
-	for (size_t i = 0; i < MAX_ERRORS; i++)
-		if (remedy->errors[i] == error)
-			return true;
-	return false;
+	return array_find(remedy->errors, MAX_ERRORS, it, *it == error);
 }
 
 static const struct remedy_case *find_case(enum pmu_step step, int error,
 					   const struct pmu_permissions *permissions)
 {
-	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
-		if (cases[i].step == step && names_error(&cases[i], error) &&
-		    cases[i].applies(permissions))
-			return &cases[i];
-	return NULL;
+	return array_find(cases, COUNT_OF(cases), it,
+			  it->step == step && names_error(it, error) && it->applies(permissions));
 }
 
 int pmu_refuse(struct pmu_refusal *ret_refusal, int error, const char *format, ...)

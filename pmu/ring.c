@@ -15,11 +15,9 @@
 int pmu_ring_init_at(struct pmu_ring *ring, struct perf_event_mmap_page *page, void *body,
 		     size_t body_bytes)
 {
-	uint8_t *wrapped;
-
 	if (body_bytes < sizeof(uint64_t) || (body_bytes & (body_bytes - 1)))
 		return -EINVAL;
-	wrapped = aligned_alloc(sizeof(uint64_t), MAX_RECORD_BYTES);
+	uint8_t *wrapped = aligned_alloc(sizeof(uint64_t), MAX_RECORD_BYTES);
 	if (!wrapped)
 		return -ENOMEM;
 	*ring = (struct pmu_ring){ .page = page,
@@ -34,18 +32,15 @@ int pmu_ring_init(struct pmu_ring *ring, int fd, unsigned pages_log2)
 {
 	size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
 	size_t body_bytes = page_bytes << pages_log2;
-	uint8_t *map;
-	int r;
 
-	map = mmap(NULL, page_bytes + body_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	uint8_t *map =
+		mmap(NULL, page_bytes + body_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED)
 		return -errno;
-	r = pmu_ring_init_at(ring, (struct perf_event_mmap_page *)(void *)map, map + page_bytes,
-			     body_bytes);
-	if (r < 0) {
-		munmap(map, page_bytes + body_bytes);
-		return r;
-	}
+	int r = pmu_ring_init_at(ring, (struct perf_event_mmap_page *)(void *)map, map + page_bytes,
+				 body_bytes);
+	if (r < 0)
+		return munmap(map, page_bytes + body_bytes), r;
 	ring->map_bytes = page_bytes + body_bytes;
 	return 0;
 }
@@ -198,7 +193,6 @@ ssize_t pmu_ring_drain(struct pmu_ring *ring, pmu_sink sink, void *context,
 	losses->n_behind += head - ring->tail > ring->body_bytes / 4 * 3;
 	while (ring->tail != head) {
 		struct batch batch = { 0 };
-		int r;
 
 		if (head - ring->tail <= ring->body_bytes)
 			next_batch(ring, head, &batch);
@@ -207,7 +201,7 @@ ssize_t pmu_ring_drain(struct pmu_ring *ring, pmu_sink sink, void *context,
 			release(ring, head);
 			break;
 		}
-		r = sink(context, batch.bytes, batch.n_bytes, batch.n_samples);
+		int r = sink(context, batch.bytes, batch.n_bytes, batch.n_samples);
 		if (r < 0)
 			return r;
 		account(ring, &batch, losses);

@@ -45,11 +45,10 @@ int pmu_event_stream_probe(const struct access_source *source, const struct acce
 	struct perf_event_attr attr;
 	struct pmu_notes notes = { 0 };
 	auto_close int fd = -1;
-	int r;
 
 	configure(source, options, &attr);
 	attr.disabled = 1;
-	r = pmu_event_negotiate(&attr, 0, -1, &notes, &fd);
+	int r = pmu_event_negotiate(&attr, 0, -1, &notes, &fd);
 	if (r < 0) {
 		pmu_permissions_read(&permissions);
 		permissions.wants_kernel = attr.exclude_user;
@@ -68,7 +67,6 @@ bool pmu_fits_full_rings(void)
 	struct pmu_permissions permissions;
 	auto_free int *cpus = NULL;
 	int n_cpus = pmu_cpus_online(&cpus);
-	uint64_t wanted, allowed;
 
 	pmu_permissions_read(&permissions);
 	if (permissions.paranoid < 0 || permissions.memlock_bytes == INT64_MAX ||
@@ -76,9 +74,9 @@ bool pmu_fits_full_rings(void)
 		return true;
 	if (n_cpus <= 0 || permissions.mlock_kb < 0)
 		return false;
-	wanted = (uint64_t)n_cpus * FULL_RINGS_BYTES;
-	allowed = (uint64_t)n_cpus * (uint64_t)permissions.mlock_kb * 1024 +
-		  (uint64_t)permissions.memlock_bytes;
+	uint64_t wanted = (uint64_t)n_cpus * FULL_RINGS_BYTES;
+	uint64_t allowed = (uint64_t)n_cpus * (uint64_t)permissions.mlock_kb * 1024 +
+			   (uint64_t)permissions.memlock_bytes;
 	return wanted <= allowed;
 }
 
@@ -122,20 +120,18 @@ int pmu_event_stream_init(const struct access_source *source, const struct acces
 			  struct event_stream *stream, struct pmu_refusal *ret_refusal)
 {
 	struct perf_event_attr attr;
-	int r;
 
 	configure(source, options, &attr);
 	stream->base.source = source;
 	plan_ladder(stream, options, &attr);
-	r = pmu_event_set_open(&attr, options->pid, pmu_event_ring_bytes(source, options),
-			       &stream->set, ret_refusal);
+	int r = pmu_event_set_open(&attr, options->pid, pmu_event_ring_bytes(source, options),
+				   &stream->set, ret_refusal);
 	if (r < 0)
 		return r;
 	r = pmu_event_set_add_threads(&stream->set, options);
 	if (r < 0)
 		pmu_refuse_threads(r, ret_refusal);
-	if (r == 0)
-		r = pmu_ladder_open(&stream->ladder, &stream->set, options->pid);
+	r = r ?: pmu_ladder_open(&stream->ladder, &stream->set, options->pid);
 	if (r < 0)
 		pmu_event_set_close(&stream->set);
 	return r;
@@ -239,13 +235,12 @@ int pmu_event_stream_begin_period(struct access_stream *base, uint64_t period, c
 int pmu_event_stream_end_period(struct access_stream *base, bool is_taken)
 {
 	struct event_stream *stream = event_stream(base);
-	int r;
 
 	if (!is_taken) {
 		pmu_event_set_discard(&stream->next);
 		return 0;
 	}
-	r = pmu_event_set_replace(&stream->set, &stream->next, !stream->is_off);
+	int r = pmu_event_set_replace(&stream->set, &stream->next, !stream->is_off);
 	stream->ladder = (struct pmu_ladder){ .nominal = stream->set.attr.sample_period,
 					      .is_exact = true,
 					      .n_levels = 1,

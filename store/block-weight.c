@@ -32,11 +32,9 @@ struct block_weight block_weigh_picked(double weight, uint64_t size)
 
 double block_weight_least(double variance, double n_variance, double n)
 {
-	double n_missed;
-
 	if (!(n_variance > 0 && variance > 0 && n > 0))
 		return 0;
-	n_missed = n_variance / (1 + n_variance / n);
+	double n_missed = n_variance / (1 + n_variance / n);
 	return n_missed > FEW_MISSED ? fmax(1 - n_missed, 0) * sqrt(variance / n_variance) : 0;
 }
 

@@ -72,10 +72,7 @@ static int make_tables(struct db *db, bool is_compact)
 
 static int begin(struct db *db)
 {
-	int r = db_exec(db, write_pragmas);
-
-	if (r == 0)
-		r = db_exec(db, "BEGIN IMMEDIATE");
+	int r = db_exec(db, write_pragmas) ?: db_exec(db, "BEGIN IMMEDIATE");
 	db->is_writing = r == 0;
 	return r;
 }
@@ -83,12 +80,8 @@ static int begin(struct db *db)
 /* Add to a database that is there. */
 static int begin_existing(struct db *db)
 {
-	int r = db_connect(db, db->path, SQLITE_OPEN_READWRITE);
-
-	if (r == 0)
-		r = db_check(db);
-	if (r == 0)
-		r = begin(db);
+	int r = db_connect(db, db->path, SQLITE_OPEN_READWRITE) ?: db_check(db);
+	r = r ?: begin(db);
 	return r < 0 ? r : write_names(db);
 }
 
@@ -132,14 +125,10 @@ static int lock_temporary(struct db *db)
 static int begin_new(struct db *db, bool is_compact)
 {
 	int r = lock_temporary(db);
-	if (r == 0)
-		r = db_connect(db, db->temporary, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
-	if (r == 0)
-		r = db_exec(db, new_pragmas);
-	if (r == 0)
-		r = begin(db);
-	if (r == 0)
-		r = make_tables(db, is_compact);
+	r = r ?: db_connect(db, db->temporary, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+	r = r ?: db_exec(db, new_pragmas);
+	r = r ?: begin(db);
+	r = r ?: make_tables(db, is_compact);
 	return r < 0 ? r : write_names(db);
 }
 
@@ -162,16 +151,11 @@ static int begin_copy(struct db *db)
 
 	if (r == 0 && stat(db->path, &st) < 0)
 		r = -errno;
-	if (r == 0)
-		r = lock_temporary(db);
-	if (r == 0)
-		r = db_connect(db, db->temporary, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
-	if (r == 0)
-		r = db_exec(db, new_pragmas);
-	if (r == 0)
-		r = copy_pages(db, source);
-	if (r == 0)
-		r = db_protect(db, &st);
+	r = r ?: lock_temporary(db);
+	r = r ?: db_connect(db, db->temporary, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+	r = r ?: db_exec(db, new_pragmas);
+	r = r ?: copy_pages(db, source);
+	r = r ?: db_protect(db, &st);
 	return r < 0 ? r : begin(db);
 }
 
@@ -257,10 +241,8 @@ int db_commit(struct db *db)
 	int r = statement_kept(db->handle);
 	if (r == 0 && !compact_is_database(db->handle))
 		r = db_exec(db, db_indexes);
-	if (r == 0)
-		r = db_exec(db, db_views);
-	if (r == 0)
-		r = db_exec(db, "COMMIT");
+	r = r ?: db_exec(db, db_views);
+	r = r ?: db_exec(db, "COMMIT");
 	if (r < 0)
 		return r;
 	db->is_writing = false;

@@ -78,9 +78,7 @@ struct db *db_close(struct db *db)
 		unlink(db->temporary);
 	if (db->lock_fd >= 0)
 		close(db->lock_fd);
-	free(db->temporary);
-	free(db->path);
-	free(db);
+	free_all(db->temporary, db->path, db);
 	return NULL;
 }
 
@@ -244,9 +242,7 @@ int db_open(const char *path, struct db **ret_db)
 	auto_db struct db *db = db_new(path);
 	if (!db)
 		return -ENOMEM;
-	int r = db_connect(db, path, SQLITE_OPEN_READONLY);
-	if (r == 0)
-		r = db_check(db);
+	int r = db_connect(db, path, SQLITE_OPEN_READONLY) ?: db_check(db);
 	if (r == -EROFS) /* SQLITE_READONLY_ROLLBACK */
 		r = recover(db);
 	if (r < 0)

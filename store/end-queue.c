@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "common/array.h"
+#include "common/cleanup.h"
 
 #define MAX_BUCKETS (1 << 20)
 #define FEW	    32u /* that are sorted one into the other */
@@ -23,10 +24,7 @@ void end_queue_finish(struct end_queue *queue)
 {
 	for (size_t i = 0; queue->stretches && i <= queue->n_buckets / END_BUCKETS; i++)
 		free(queue->stretches[i].ends);
-	free(queue->stretches);
-	free(queue->items);
-	free(queue->sorted);
-	free(queue->heap);
+	free_all(queue->stretches, queue->items, queue->sorted, queue->heap);
 	*queue = (struct end_queue){ 0 };
 }
 
@@ -100,12 +98,7 @@ static int spread(struct end_queue *queue, struct end_stretch *stretch)
 	return r;
 }
 
-static int compare(const void *a, const void *b)
-{
-	const struct end_place *left = a, *right = b;
-
-	return left->time_ns > right->time_ns ? -1 : left->time_ns < right->time_ns;
-}
+DEFINE_ORDER(compare, struct end_place, a->time_ns > b->time_ns ? -1 : a->time_ns < b->time_ns);
 
 /* The first end is the last one. */
 static void sort(struct end_place *places, size_t n)

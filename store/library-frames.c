@@ -3,6 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "common/array.h"
 #include "common/text.h"
 
 static const struct {
@@ -93,8 +94,7 @@ static void take_operator(struct plain *plain)
 {
 	size_t n = sign_length(plain->at);
 
-	if (n == 0)
-		n = strcspn(plain->at, "(<");
+	n = n ?: strcspn(plain->at, "(<");
 	put(plain, plain->at, n);
 	plain->at += n;
 	/* "operator+ <int>" */
@@ -242,10 +242,7 @@ bool frame_allocates(const char *function)
 
 bool frame_is_silent(const char *name)
 {
-	for (size_t i = 0; i < sizeof(silent) / sizeof(silent[0]); i++)
-		if (matches(silent[i], name))
-			return true;
-	return false;
+	return array_find(silent, COUNT_OF(silent), it, matches(*it, name));
 }
 
 enum frame_owner frame_owner(const char *function, const char *source, const char *file)
@@ -268,10 +265,7 @@ bool frame_is_initialiser(const char *name)
 					      "__static_initialization_and_destruction_",
 					      "__cxx_global_var_init" };
 
-	for (size_t i = 0; i < sizeof(begins) / sizeof(*begins); i++)
-		if (strncmp(name, begins[i], strlen(begins[i])) == 0)
-			return true;
-	return false;
+	return array_find(begins, COUNT_OF(begins), it, strncmp(name, *it, strlen(*it)) == 0);
 }
 
 bool frame_is_library(int depth, int user_depth, const char *function, const char *source,

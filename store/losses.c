@@ -11,11 +11,7 @@
 
 void losses_finish(struct losses *losses)
 {
-	for (size_t i = 0; i < losses->n; i++) {
-		free(losses->items[i].source);
-		free(losses->items[i].reason);
-	}
-	free(losses->items);
+	array_free(losses->items, losses->n, it, free(it->source), free(it->reason));
 	*losses = (struct losses){ 0 };
 }
 

@@ -190,9 +190,7 @@ struct rows *rows_close(struct rows *rows)
 	if (rows->module)
 		sqlite3_create_module_v2(rows->db->handle, rows->module, NULL, NULL, NULL);
 	sqlite3_free(rows->module);
-	free(rows->cells);
-	free(rows->sent);
-	free(rows);
+	free_all(rows->cells, rows->sent, rows);
 	return NULL;
 }
 
@@ -257,8 +255,7 @@ int rows_open(struct db *db, const struct rows_table *table, struct rows **ret_r
 		return -ENOMEM;
 
 	int r = db->writer ? 0 : db_writer_open(&db->writer);
-	if (r == 0)
-		r = prepare(rows);
+	r = r ?: prepare(rows);
 	if (r < 0)
 		return r;
 	*ret_rows = steal_ptr(&rows);
@@ -340,9 +337,7 @@ union rows_cell *rows_add(struct rows *rows)
 {
 	if (rows->n == rows->n_room)
 		make_room(rows);
-	if (rows->error < 0)
-		return NULL;
-	return rows->cells + rows->n++ * rows->n_columns;
+	return rows->error < 0 ? NULL : rows->cells + rows->n++ * rows->n_columns;
 }
 
 int rows_put_cells(struct rows *rows, const union rows_cell *cells, size_t n)

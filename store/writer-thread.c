@@ -52,10 +52,8 @@ int db_writer_open(struct db_writer **ret_writer)
 	pthread_mutex_init(&writer->mutex, NULL);
 	pthread_cond_init(&writer->changed, NULL);
 	int r = quiet_thread_start(&writer->thread, run, writer);
-	if (r < 0) {
-		free(writer);
-		return r;
-	}
+	if (r < 0)
+		return free(writer), r;
 	*ret_writer = writer;
 	return 0;
 }

@@ -206,21 +206,11 @@ static bool is_the_one(const struct search *search, const struct candidate *cand
 }
 
 /* By address; of several names of a place the one that the table has first. */
-static int compare_candidates(const void *a, const void *b)
-{
-	const struct candidate *left = a, *right = b;
-
-	if (left->start != right->start)
-		return left->start < right->start ? -1 : 1;
-	return left->rank - right->rank;
-}
+DEFINE_ORDER(compare_candidates, struct candidate, BY(start) ?: a->rank - b->rank);
 
 static const struct candidate *find_call(const struct search *search, uint8_t call)
 {
-	for (size_t i = 0; i < search->n; i++)
-		if (search->items[i].call == call)
-			return &search->items[i];
-	return NULL;
+	return array_find(search->items, search->n, it, it->call == call);
 }
 
 /* Is it nothing but a jump to another one of the same kind, which will do? musl's malloc is. */
@@ -238,11 +228,9 @@ static bool is_wrapper(const struct search *search, const struct candidate *cand
 		return false;
 	memcpy(&distance, &bytes[at + 1], sizeof(distance));
 	uint64_t target = candidate->start + at + JUMP_BYTES + (uint64_t)(int64_t)distance;
-	for (size_t i = 0; i < search->n; i++)
-		if (search->items[i].start == target && target != candidate->start &&
-		    search->items[i].call == candidate->call)
-			return true;
-	return false;
+	return array_find(search->items, search->n, it,
+			  it->start == target && target != candidate->start &&
+				  it->call == candidate->call);
 }
 
 static void settle(struct search *search)
@@ -426,12 +414,7 @@ static int fill(struct search *search, enum entry_origin origin)
 	return r;
 }
 
-static int compare_entries(const void *a, const void *b)
-{
-	const struct allocator_entry *left = a, *right = b;
-
-	return left->address < right->address ? -1 : left->address > right->address;
-}
+DEFINE_ORDER(compare_entries, struct allocator_entry, BY(address));
 
 static void sort_entries(struct allocator_entries *entries)
 {

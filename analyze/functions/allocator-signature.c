@@ -4,6 +4,7 @@
 #include <stdbool.h>
 
 #include "analyze/functions/code-graph.h"
+#include "common/array.h"
 
 /*
  * Texts of glibc's checks, and the function of malloc.c that prints each. Those of one version need
@@ -305,11 +306,9 @@ static bool calls_malloc(const struct look *look, uint32_t i)
 	size_t n;
 	const struct graph_edge *edges = code_graph_edges(look->graph, i, &n);
 
-	for (size_t k = 0; k < n; k++)
-		if (edges[k].to == look->malloc ||
-		    code_graph_leads_to(look->graph, edges[k].to) == look->malloc)
-			return true;
-	return false;
+	return array_find(edges, n, it,
+			  it->to == look->malloc ||
+				  code_graph_leads_to(look->graph, it->to) == look->malloc);
 }
 
 static bool is_musl_aligned(const struct look *look, uint32_t i)

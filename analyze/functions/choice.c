@@ -71,20 +71,15 @@ struct function_choice *function_choice_destroy(struct function_choice *choice)
 	if (!choice)
 		return NULL;
 	for (size_t kind = 0; kind < N_KINDS; kind++) {
-		for (size_t i = 0; i < choice->expressions[kind].n; i++)
-			regfree(&choice->expressions[kind].items[i].regex);
-		free(choice->expressions[kind].items);
+		array_free(choice->expressions[kind].items, choice->expressions[kind].n, it,
+			   regfree(&it->regex));
 	}
-	for (size_t i = 0; i < choice->n_texts; i++)
-		free(choice->texts[i]);
-	free(choice->texts);
+	array_free(choice->texts, choice->n_texts, it, free(*it));
 	for (size_t i = 0; i < choice->n_wanted; i++)
 		if (choice->wanted[i].module)
 			free((char *)choice->wanted[i].module);
 	free(choice->wanted);
-	for (size_t i = 0; i < choice->n_rules; i++)
-		function_rule_finish(&choice->rules[i]);
-	free(choice->rules);
+	array_free(choice->rules, choice->n_rules, it, function_rule_finish(it));
 	free(choice);
 	return NULL;
 }
@@ -95,11 +90,10 @@ struct function_choice *function_choice_destroy(struct function_choice *choice)
 uint64_t function_address(const char *name)
 {
 	char *end;
-	uint64_t address;
 
 	if (strncmp(name, "0x", 2) != 0 || !isxdigit((unsigned char)name[2]))
 		return 0;
-	address = strtoull(name, &end, 16);
+	uint64_t address = strtoull(name, &end, 16);
 	return *end ? 0 : address;
 }
 
@@ -122,10 +116,8 @@ static int add_line(struct function_choice *choice, const char *text, bool is_sh
 	}
 	wanted.is_pattern = strpbrk(wanted.name, "*?[") != NULL;
 	if (grow_array(&choice->wanted, choice->n_wanted, &choice->n_allocated,
-		       sizeof(*choice->wanted)) < 0) {
-		free((char *)wanted.module);
-		return -ENOMEM;
-	}
+		       sizeof(*choice->wanted)) < 0)
+		return free((char *)wanted.module), -ENOMEM;
 	choice->wanted[choice->n_wanted++] = wanted;
 	return 0;
 }
@@ -165,7 +157,6 @@ int function_choice_add(struct function_choice *choice, enum function_expression
 {
 	struct expressions *to = &choice->expressions[kind];
 	const char *mark = strchr(text, '!');
-	struct expression *item;
 	char why[80];
 	int r;
 
@@ -177,7 +168,7 @@ int function_choice_add(struct function_choice *choice, enum function_expression
 	}
 	if (grow_array(&to->items, to->n, &to->n_allocated, sizeof(*to->items)) < 0)
 		return -ENOMEM;
-	item = &to->items[to->n];
+	struct expression *item = &to->items[to->n];
 	*item = (struct expression){ .text = text };
 	r = *text ? regcomp(&item->regex, text, REG_EXTENDED | REG_NOSUB) : REG_EEND;
 	if (r == REG_ESPACE)
@@ -197,10 +188,8 @@ int function_choice_add(struct function_choice *choice, enum function_expression
 
 static char *trim(char *line)
 {
-	size_t n;
-
 	line += strspn(line, " \t\r");
-	n = strlen(line);
+	size_t n = strlen(line);
 	while (n > 0 && strchr(" \t\r", line[n - 1]))
 		line[--n] = '\0';
 	return line;
@@ -221,26 +210,20 @@ int function_choice_add_file(struct function_choice *choice, const char *path,
 			 strerror(-r));
 		return r;
 	}
-	if (grow_array_of(&choice->texts, choice->n_texts, 1, sizeof(*choice->texts)) < 0) {
-		free(text);
-		return -ENOMEM;
-	}
+	if (grow_array_of(&choice->texts, choice->n_texts, 1, sizeof(*choice->texts)) < 0)
+		return free(text), -ENOMEM;
 	choice->texts[choice->n_texts++] = text;
-	if (memchr(text, '\0', n_bytes)) {
-		snprintf(ret_message, FUNCTION_MESSAGE_BYTES,
-			 "%.150s is no list of functions: it holds a byte of 0", path);
-		return -EINVAL;
-	}
+	if (memchr(text, '\0', n_bytes))
+		return text_refuse(-EINVAL, ret_message, FUNCTION_MESSAGE_BYTES,
+				   "%.150s is no list of functions: it holds a byte of 0", path);
 	for (rest = text; r == 0 && (line = strsep(&rest, "\n"));) {
 		line = trim(line);
 		if (*line && *line != '#')
 			r = add_line(choice, line, false);
 	}
-	if (r == 0 && choice->n_wanted == before) {
-		snprintf(ret_message, FUNCTION_MESSAGE_BYTES,
-			 "%.150s names no function: a line of it is a name", path);
-		return -EINVAL;
-	}
+	if (r == 0 && choice->n_wanted == before)
+		return text_refuse(-EINVAL, ret_message, FUNCTION_MESSAGE_BYTES,
+				   "%.150s names no function: a line of it is a name", path);
 	return r;
 }
 
@@ -269,9 +252,7 @@ static int add_rule(struct function_choice *choice, const char *text, const char
 	int r = grow_array(&choice->rules, choice->n_rules, &choice->n_rules_allocated,
 			   sizeof(*choice->rules));
 
-	if (r == 0)
-		r = function_rule_parse(text, allocator, &choice->rules[choice->n_rules],
-					ret_message);
+	r = r ?: function_rule_parse(text, allocator, &choice->rules[choice->n_rules], ret_message);
 	if (r < 0)
 		return r;
 	nearest_name_init(&choice->rules[choice->n_rules].nearest,
@@ -350,11 +331,10 @@ static bool match_module(struct expressions *expressions, const struct function_
 static bool is_of_module(const char *module, const char *file)
 {
 	const char *base = text_base_name(file);
-	size_t n;
 
 	if (!module || strcmp(module, file) == 0)
 		return true;
-	n = strlen(module);
+	size_t n = strlen(module);
 	return strncmp(base, module, n) == 0 && (!base[n] || base[n] == '.');
 }
 
@@ -465,7 +445,6 @@ bool function_choice_takes(struct function_choice *choice, const struct function
 		       (choice->n_rules == 0 || has_modules);
 	bool is_in_module = match_module(&of[MODULE_INCLUDE], names);
 	bool is_wanted = match_wanted(choice, names);
-	bool is_included;
 
 	*ret_rule = match_rules(choice, names);
 	if (*ret_rule)
@@ -473,7 +452,7 @@ bool function_choice_takes(struct function_choice *choice, const struct function
 	/* What nobody means does not count as a match either. */
 	if (has_modules ? !is_in_module : names->is_system && !is_wanted)
 		return false;
-	is_included = match_names(&of[FUNCTION_INCLUDE], names) || is_wanted || is_rest;
+	bool is_included = match_names(&of[FUNCTION_INCLUDE], names) || is_wanted || is_rest;
 	return is_included && !match_names(&of[FUNCTION_EXCLUDE], names) &&
 	       !match_module(&of[MODULE_EXCLUDE], names);
 }
@@ -560,14 +539,13 @@ void nearest_name_offer(struct nearest_name *nearest, const char *name)
 	struct parse_nearest *best = &nearest->nearest;
 	size_t n = strlen(nearest->literal);
 	char begin[sizeof(nearest->literal)];
-	bool is_nearer;
 
 	if (n == 0)
 		return;
 	best->word = nearest->literal;
 	best->name = nearest->name[0] ? nearest->name : NULL;
 	parse_nearest_offer(best, name);
-	is_nearer = best->name == name;
+	bool is_nearer = best->name == name;
 	if (!is_nearer && strlen(name) > n) {
 		memcpy(begin, name, n);
 		begin[n] = '\0';

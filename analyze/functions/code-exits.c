@@ -31,10 +31,8 @@ struct walk {
 
 static bool is_inside(const struct walk *walk, uint64_t address)
 {
-	for (size_t i = 0; i < walk->n_parts; i++)
-		if (address >= walk->parts[i].start && address < walk->parts[i].end)
-			return true;
-	return false;
+	return array_find(walk->parts, walk->n_parts, it,
+			  address >= it->start && address < it->end);
 }
 
 /* Is the address in a cold part? Then that is walked through as well. */
@@ -57,10 +55,7 @@ static int add_exit(struct walk *walk, uint64_t address)
 {
 	struct code_exits *exits = walk->exits;
 
-	if (grow_one(&exits->items, exits->n, &exits->n_allocated) < 0)
-		return -ENOMEM;
-	exits->items[exits->n++] = address;
-	return 0;
+	return array_add(exits->items, exits->n, exits->n_allocated, address);
 }
 
 static bool has_index(const ZydisDecodedInstruction *instruction)

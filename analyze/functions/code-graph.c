@@ -61,8 +61,7 @@ struct maker {
 static void finish_maker(struct maker *maker)
 {
 	code_graph_destroy(maker->graph);
-	free(maker->mentions);
-	free(maker->places);
+	free_all(maker->mentions, maker->places);
 }
 #define auto_maker __attribute__((cleanup(finish_maker)))
 
@@ -88,12 +87,7 @@ static int add_code(struct maker *maker, uint64_t address, uint64_t n_bytes, uin
 	return 0;
 }
 
-static int compare_codes(const void *a, const void *b)
-{
-	const struct graph_code *left = a, *right = b;
-
-	return left->start < right->start ? -1 : left->start > right->start;
-}
+DEFINE_ORDER(compare_codes, struct graph_code, BY(start));
 
 /* Sections of code, so that no data is taken for it; segments of a file that has no sections. */
 static int read_code(struct maker *maker)
@@ -156,12 +150,7 @@ static int take_begin(void *maker, uint64_t begin, uint64_t entry)
 	return add_start(maker, begin);
 }
 
-static int compare_functions(const void *a, const void *b)
-{
-	const struct graph_function *left = a, *right = b;
-
-	return left->start < right->start ? -1 : left->start > right->start;
-}
+DEFINE_ORDER(compare_functions, struct graph_function, BY(start));
 
 static void sort_starts(struct code_graph *graph)
 {
@@ -212,12 +201,7 @@ static int find_text(struct maker *maker, const struct graph_code *data, const c
 	return 0;
 }
 
-static int compare_places(const void *a, const void *b)
-{
-	const struct text_place *left = a, *right = b;
-
-	return left->address < right->address ? -1 : left->address > right->address;
-}
+DEFINE_ORDER(compare_places, struct text_place, BY(address));
 
 static int find_texts(struct maker *maker, const char *const *texts)
 {
@@ -457,14 +441,7 @@ static int join_parts(struct maker *maker)
 	return 0;
 }
 
-static int compare_edges(const void *a, const void *b)
-{
-	const struct graph_edge *left = a, *right = b;
-
-	if (left->from != right->from)
-		return left->from < right->from ? -1 : 1;
-	return left->to < right->to ? -1 : left->to > right->to;
-}
+DEFINE_ORDER(compare_edges, struct graph_edge, BY(from) ?: BY(to));
 
 /* Give each function what its instructions, and those of its parts, have mentioned. */
 static int add_mentions(struct maker *maker)
@@ -508,22 +485,15 @@ int code_graph_create(struct object *object, const char *const *texts,
 	if (!maker.graph)
 		return -ENOMEM;
 	ZydisDecoderInit(&maker.decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-	int r = read_code(&maker);
-	if (r == 0)
-		r = find_texts(&maker, texts);
-	if (r == 0)
-		r = unwind_each_begin(maker.object->elf, take_begin, &maker);
+	int r = read_code(&maker) ?: find_texts(&maker, texts);
+	r = r ?: unwind_each_begin(maker.object->elf, take_begin, &maker);
 	sort_starts(maker.graph);
 	for (size_t i = 0; r == 0 && i < maker.graph->n_codes; i++)
 		r = sweep(&maker, &maker.graph->code[i]);
-	if (r == 0)
-		r = add_called(&maker);
-	if (r == 0)
-		r = add_jumped_to(&maker);
-	if (r == 0)
-		r = join_parts(&maker);
-	if (r == 0)
-		r = add_mentions(&maker);
+	r = r ?: add_called(&maker);
+	r = r ?: add_jumped_to(&maker);
+	r = r ?: join_parts(&maker);
+	r = r ?: add_mentions(&maker);
 	if (r == 0)
 		*ret_graph = steal_ptr(&maker.graph);
 	return r;
@@ -534,9 +504,7 @@ struct code_graph *code_graph_destroy(struct code_graph *graph)
 	for (size_t i = 0; graph && i < graph->n_codes; i++)
 		free(graph->code[i].bytes);
 	if (graph) {
-		free(graph->code);
-		free(graph->functions);
-		free(graph->edges);
+		free_all(graph->code, graph->functions, graph->edges);
 	}
 	free(graph);
 	return NULL;

@@ -357,12 +357,12 @@ static void find_open(struct sweep *sweep)
 		for (size_t i = 0; i < data->d_size / head.sh_entsize; i++) {
 			GElf_Rela row;
 			GElf_Sym symbol;
-			const char *name;
 
 			if (!gelf_getrela(data, (int)i, &row) ||
 			    !gelf_getsym(names, (int)GELF_R_SYM(row.r_info), &symbol))
 				continue;
-			name = elf_strptr(sweep->object->elf, symbols.sh_link, symbol.st_name);
+			const char *name =
+				elf_strptr(sweep->object->elf, symbols.sh_link, symbol.st_name);
 			if (name && strcmp(name, "dlopen") == 0 &&
 			    GELF_R_TYPE(row.r_info) != R_X86_64_64)
 				sweep->open_slot = row.r_offset;
@@ -451,15 +451,13 @@ static enum code_why walk_head(const struct head *head, uint64_t at, unsigned n_
 	ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
 	*ret_does_nothing = true;
 	while (done < n_bytes) {
-		bool has_ended;
-
 		if (done >= within)
 			return CODE_WHY_SHORT;
 		if (!ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, NULL, bytes + done,
 								within - done, &instruction)))
 			return CODE_WHY_UNKNOWN;
 		done += instruction.length;
-		has_ended = ends_flow(&instruction);
+		bool has_ended = ends_flow(&instruction);
 		if (!can_move(&instruction, done >= n_bytes))
 			return CODE_WHY_FIXED;
 		*ret_does_nothing &= instruction.mnemonic == ZYDIS_MNEMONIC_NOP;
@@ -506,13 +504,12 @@ static void judge(const struct code *code, struct code_function *function, uint6
 	uint64_t at = function->start;
 	bool does_nothing;
 	unsigned n_moved = 0;
-	enum code_why why;
 
 	if (next - at >= sizeof(endbr64) && memcmp(bytes, endbr64, sizeof(endbr64)) == 0)
 		at += sizeof(endbr64);
 	function->at = (uint8_t)(at - function->start);
 	take_bytes(&head, at);
-	why = walk_head(&head, at, CODE_JUMP_BYTES, &n_moved, &does_nothing);
+	enum code_why why = walk_head(&head, at, CODE_JUMP_BYTES, &n_moved, &does_nothing);
 	if (why == CODE_WHY_NOT && is_entered(function, at, CODE_JUMP_BYTES))
 		why = CODE_WHY_ENTERED;
 	if (is_barred(function))

@@ -68,11 +68,7 @@ struct symbols {
 
 static void finish_symbols(struct symbols *symbols)
 {
-	for (size_t i = 0; i < symbols->n; i++) {
-		free(symbols->items[i].name);
-		free(symbols->items[i].pretty);
-	}
-	free(symbols->items);
+	array_free(symbols->items, symbols->n, it, free(it->name), free(it->pretty));
 }
 
 /* The part of a function that a compiler has put elsewhere is none. */
@@ -84,12 +80,10 @@ static bool is_part(const char *name)
 static int add_symbol(struct symbols *symbols, const GElf_Sym *symbol, uint64_t address,
 		      const char *name)
 {
-	struct symbol *item;
-
 	if (grow_array(&symbols->items, symbols->n, &symbols->n_allocated,
 		       sizeof(*symbols->items)) < 0)
 		return -ENOMEM;
-	item = &symbols->items[symbols->n];
+	struct symbol *item = &symbols->items[symbols->n];
 	*item = (struct symbol){
 		.start = address,
 		.end = address + symbol->st_size,
@@ -155,12 +149,7 @@ struct units {
 	size_t n_allocated;
 };
 
-static int compare_units(const void *a, const void *b)
-{
-	const struct unit *left = a, *right = b;
-
-	return left->start < right->start ? -1 : left->start > right->start;
-}
+DEFINE_ORDER(compare_units, struct unit, BY(start));
 
 /* What each compilation unit's code covers. */
 static int read_units(struct object *object, struct units *units)
@@ -216,9 +205,7 @@ struct look {
 static void finish_look(struct look *look)
 {
 	finish_symbols(&look->symbols);
-	free(look->units.items);
-	free(look->functions);
-	free(look->first);
+	free_all(look->units.items, look->functions, look->first);
 	probes_finish(&look->probes);
 	free(look->rules);
 }
@@ -363,14 +350,9 @@ static void forbid(const struct look *look, size_t i)
 static void finish_found(struct found_function *item)
 {
 	if (item->probe) {
-		free(item->probe->provider);
-		free(item->probe->name);
+		free_all(item->probe->provider, item->probe->name);
 	}
-	free(item->probe);
-	free(item->exits.items);
-	free(item->allocator);
-	free(item->name);
-	free(item->module);
+	free_all(item->probe, item->exits.items, item->allocator, item->name, item->module);
 }
 
 static int keep_found(struct found_functions *found, struct found_function *item)
@@ -421,7 +403,6 @@ static int use_uprobes(struct object *object, struct found_function *item)
 {
 	const struct code_function *code = &item->code;
 	const struct object_segment *segment = object_segment_at(object, code->start);
-	int r;
 
 	if (code->way == CODE_WAY_NONE &&
 	    (code->why == CODE_WHY_MISSING || code->why == CODE_WHY_RESOLVER ||
@@ -429,7 +410,7 @@ static int use_uprobes(struct object *object, struct found_function *item)
 		return 0;
 	if (code->loops)
 		return refuse_uprobe(item, CODE_WHY_ENTERED);
-	r = segment ? code_exits_find(object, code, &item->exits) : -ENODATA;
+	int r = segment ? code_exits_find(object, code, &item->exits) : -ENODATA;
 	if (r == -ENODATA)
 		return refuse_uprobe(item, CODE_WHY_UNKNOWN);
 	if (r < 0)
@@ -541,12 +522,7 @@ static int add_places(struct look *look, struct probe *probe, const struct probe
 	return r;
 }
 
-static int compare_codes(const void *a, const void *b)
-{
-	const struct code_probe *left = a, *right = b;
-
-	return left->place < right->place ? -1 : left->place > right->place;
-}
+DEFINE_ORDER(compare_codes, struct code_probe, BY(place));
 
 /* In place of a nop at which no jump fits: the branches that lead to it. */
 static int branch_off(struct probe_codes *codes)
@@ -581,7 +557,6 @@ static int scan(struct look *look, struct object *object, struct probe_codes *co
 {
 	const struct probes *probes = &look->probes;
 	bool is_short = false;
-	int r;
 
 	codes->items = calloc(probes->n + 1, sizeof(*codes->items));
 	if (!codes->items)
@@ -589,8 +564,8 @@ static int scan(struct look *look, struct object *object, struct probe_codes *co
 	codes->n = probes->n;
 	for (size_t i = 0; i < probes->n; i++)
 		codes->items[i].place = codes->items[i].nop = probes->items[i].nop;
-	r = code_scan(object,
-		      &(struct code_wish){ look->functions, look->n, codes->items, codes->n });
+	int r = code_scan(object,
+			  &(struct code_wish){ look->functions, look->n, codes->items, codes->n });
 	for (size_t i = 0; i < codes->n; i++)
 		is_short |=
 			codes->items[i].code.way == CODE_WAY_NONE && codes->items[i].n_branches > 0;
@@ -670,8 +645,7 @@ static int look_into(struct look *look, struct object *object, const struct func
 {
 	int r = wish->probes ? probes_read(object, &look->probes) : 0;
 
-	if (r == 0)
-		r = read_symbols(object, &look->symbols);
+	r = r ?: read_symbols(object, &look->symbols);
 	if (r == 0 && look->choice)
 		r = add_addresses(look, object);
 	if (look->symbols.n)
@@ -679,8 +653,7 @@ static int look_into(struct look *look, struct object *object, const struct func
 		      compare_symbols);
 	if (r == 0 && look->choice && function_choice_needs_sources(look->choice))
 		r = read_units(object, &look->units);
-	if (r == 0)
-		r = group(look);
+	r = r ?: group(look);
 	auto_free bool *is_taken = calloc(look->n + 1, sizeof(*is_taken));
 	auto_codes struct probe_codes codes = { 0 };
 	if (r == 0)
@@ -701,11 +674,10 @@ int functions_find(const struct functions_wish *wish, const char *path,
 	struct objects *objects = NULL;
 	bool is_choosing =
 		wish->choice && function_choice_takes_file(wish->choice, path, kind != SYSTEM_NONE);
-	int r;
 
 	if (kind == SYSTEM_LOADER || (!is_choosing && !wish->probes))
 		return 0;
-	r = objects_create(NULL, &objects);
+	int r = objects_create(NULL, &objects);
 	if (r < 0)
 		return r;
 	struct object *object = objects_get(objects, NULL, 0, path, strlen(path));
@@ -731,8 +703,6 @@ int functions_find(const struct functions_wish *wish, const char *path,
 
 void functions_finish(struct found_functions *found)
 {
-	for (size_t i = 0; i < found->n; i++)
-		finish_found(&found->items[i]);
-	free(found->items);
+	array_free(found->items, found->n, it, finish_found(it));
 	*found = (struct found_functions){ 0 };
 }

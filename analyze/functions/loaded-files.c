@@ -17,9 +17,7 @@ extern char **environ;
 
 void loaded_files_finish(struct loaded_files *files)
 {
-	for (size_t i = 0; i < files->n; i++)
-		free(files->paths[i]);
-	free(files->paths);
+	array_free(files->paths, files->n, it, free(*it));
 	*files = (struct loaded_files){ 0 };
 }
 
@@ -91,7 +89,6 @@ static int start(const char *loader, const char *program, pid_t *ret_pid, int *r
 	const char *words[] = { loader, "--list", program, NULL };
 	posix_spawn_file_actions_t actions;
 	int pipes[2];
-	int r;
 
 	if (pipe2(pipes, O_CLOEXEC) < 0)
 		return -errno;
@@ -99,7 +96,7 @@ static int start(const char *loader, const char *program, pid_t *ret_pid, int *r
 	posix_spawn_file_actions_adddup2(&actions, pipes[1], STDOUT_FILENO);
 	posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
 	posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-	r = -posix_spawn(ret_pid, loader, &actions, NULL, (char *const *)words, environ);
+	int r = -posix_spawn(ret_pid, loader, &actions, NULL, (char *const *)words, environ);
 	posix_spawn_file_actions_destroy(&actions);
 	close(pipes[1]);
 	if (r < 0)
@@ -117,10 +114,8 @@ static int read_answer(struct loaded_files *files, int fd)
 	size_t n_allocated = 0;
 	int r = 0;
 
-	if (!output) {
-		close(fd);
-		return -ENOMEM;
-	}
+	if (!output)
+		return close(fd), -ENOMEM;
 	while (r == 0 && getline(&line, &n_allocated, output) > 0)
 		r = take_line(files, line);
 	return r;
@@ -153,8 +148,7 @@ int loaded_files_list(const char *program, struct loaded_files *ret_files,
 		snprintf(ret_message, LOADED_MESSAGE_BYTES,
 			 "%.160s is no ELF program for x86-64; of a script name the interpreter",
 			 program);
-	if (r == 0)
-		r = loaded_files_add(&files, path);
+	r = r ?: loaded_files_add(&files, path);
 	if (r == 0 && *loader)
 		r = ask(&files, loader, path);
 	if (r < 0) {

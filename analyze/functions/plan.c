@@ -205,8 +205,6 @@ void functions_plan_finish(struct functions_plan *plan)
 {
 	if (plan->fd > 0)
 		close(plan->fd);
-	free(plan->names);
-	free(plan->uprobes);
-	free(plan->probed);
+	free_all(plan->names, plan->uprobes, plan->probed);
 	*plan = (struct functions_plan){ 0 };
 }

@@ -189,11 +189,8 @@ static const struct known knowns[] = {
 
 static const struct known *known_as(const char *provider, const char *name)
 {
-	for (size_t i = 0; i < sizeof(knowns) / sizeof(knowns[0]); i++)
-		if (fnmatch(knowns[i].provider, provider, 0) == 0 &&
-		    strcmp(knowns[i].name, name) == 0)
-			return &knowns[i];
-	return NULL;
+	return array_find(knowns, COUNT_OF(knowns), it,
+			  fnmatch(it->provider, provider, 0) == 0 && strcmp(it->name, name) == 0);
 }
 
 /* The description of a note is 3 addresses, and 3 texts one behind the other. */
@@ -331,12 +328,7 @@ static int read_section(struct object *object, Elf_Data *data, uint64_t base, st
 	return r;
 }
 
-static int compare_probes(const void *a, const void *b)
-{
-	const struct probe *left = a, *right = b;
-
-	return left->nop < right->nop ? -1 : left->nop > right->nop;
-}
+DEFINE_ORDER(compare_probes, struct probe, BY(nop));
 
 int probes_read(struct object *object, struct probes *probes)
 {
@@ -361,10 +353,6 @@ int probes_read(struct object *object, struct probes *probes)
 
 void probes_finish(struct probes *probes)
 {
-	for (size_t i = 0; i < probes->n; i++) {
-		free(probes->items[i].provider);
-		free(probes->items[i].name);
-	}
-	free(probes->items);
+	array_free(probes->items, probes->n, it, free(it->provider), free(it->name));
 	*probes = (struct probes){ 0 };
 }

@@ -107,11 +107,10 @@ static uint8_t read_member(const char *at, size_t n, uint16_t *ret_offset)
 	const char *open = memchr(at, '[', n);
 	char number[8] = "";
 	uint64_t offset;
-	size_t n_number;
 
 	if (!open || at[n - 1] != ']')
 		return 0;
-	n_number = n - (size_t)(open + 1 - at) - 1;
+	size_t n_number = n - (size_t)(open + 1 - at) - 1;
 	if (n_number == 0 || n_number >= sizeof(number))
 		return 0;
 	memcpy(number, open + 1, n_number);
@@ -312,9 +311,7 @@ static int read_all(const struct reader *reader)
 		if (!reader->rule->module)
 			return -ENOMEM;
 	}
-	int r = read_pairs(reader, colon + 1);
-	if (r == 0)
-		r = check(reader, colon + 1);
+	int r = read_pairs(reader, colon + 1) ?: check(reader, colon + 1);
 	return r < 0 ? r : compile(reader, from, (size_t)(colon - from));
 }
 
@@ -329,13 +326,8 @@ int function_rule_parse(const char *text, const char *allocator, struct function
 	const struct reader reader = { text, &rule, ret_message };
 	int r = allocator && !rule.allocator ? -ENOMEM : read_all(&reader);
 
-	if (r < 0) {
-		free(rule.module);
-		free(rule.pattern);
-		free(rule.allocator);
-		free(rule.variable);
-		return r;
-	}
+	if (r < 0)
+		return free_all(rule.module, rule.pattern, rule.allocator, rule.variable), r;
 	*ret_rule = rule;
 	return 0;
 }
@@ -343,8 +335,5 @@ int function_rule_parse(const char *text, const char *allocator, struct function
 void function_rule_finish(struct function_rule *rule)
 {
 	regfree(&rule->regex);
-	free(rule->module);
-	free(rule->pattern);
-	free(rule->allocator);
-	free(rule->variable);
+	free_all(rule->module, rule->pattern, rule->allocator, rule->variable);
 }

@@ -50,13 +50,8 @@ struct block_spill *block_spill_close(struct block_spill *spill)
 		return NULL;
 	if (spill->fd >= 0)
 		close(spill->fd);
-	free(spill->folder);
-	free(spill->rows);
-	free(spill->order[0]);
-	free(spill->order[1]);
-	free(spill->packed);
-	free(spill->runs);
-	free(spill);
+	free_all(spill->folder, spill->rows, spill->order[0], spill->order[1], spill->packed,
+		 spill->runs, spill);
 	return NULL;
 }
 
@@ -225,8 +220,7 @@ static int write_run(struct block_spill *spill)
 	uint64_t before[N_CELLS] = { 0 };
 	int r = spill->packed ? 0 : open_file(spill);
 
-	if (r == 0)
-		r = grow_one(&spill->runs, spill->n_runs, &spill->n_allocated);
+	r = r ?: grow_one(&spill->runs, spill->n_runs, &spill->n_allocated);
 	if (r < 0)
 		return r;
 	const uint64_t *order = sort_rows(spill);
@@ -360,8 +354,7 @@ int block_spill_drain(struct block_spill *spill, block_spill_visit visit, void *
 
 	if (spill->n_runs > 0) {
 		r = spill->n > 0 ? write_run(spill) : 0;
-		if (r == 0)
-			r = drain_file(spill, visit, context);
+		r = r ?: drain_file(spill, visit, context);
 	} else if (spill->n > 0) {
 		const uint64_t *order = sort_rows(spill);
 		for (size_t i = 0; i < spill->n && r == 0; i++)

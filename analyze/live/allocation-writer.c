@@ -261,9 +261,7 @@ static int make_room(struct block_rows *rows)
 	struct ended *ended = &rows->filled;
 	int r = ended->n == MOST_ENDED ? give(rows) : 0;
 
-	if (r < 0)
-		return r;
-	return grow_one(&ended->rows, ended->n, &ended->n_allocated);
+	return r < 0 ? r : grow_one(&ended->rows, ended->n, &ended->n_allocated);
 }
 
 void block_rows_allocated(struct block_rows *rows, uint64_t id)
@@ -308,9 +306,7 @@ struct block_rows *block_rows_close(struct block_rows *rows)
 		return NULL;
 	db_writer_close(rows->thread);
 	rows_close(rows->rows);
-	free(rows->filled.rows);
-	free(rows->given.rows);
-	free(rows->window);
+	free_all(rows->filled.rows, rows->given.rows, rows->window);
 	block_spill_close(rows->late);
 	free(rows);
 	return NULL;
@@ -325,14 +321,9 @@ static int write_late(void *context, const struct block_row *row)
 static int finish_given(void *context)
 {
 	struct block_rows *rows = context;
-	int r = take_given(rows);
-
-	if (r == 0)
-		r = advance(rows, rows->given.last + 1);
-	if (r == 0)
-		r = rows_start_again(rows->rows);
-	if (r == 0)
-		r = block_spill_drain(rows->late, write_late, rows);
+	int r = take_given(rows) ?: advance(rows, rows->given.last + 1);
+	r = r ?: rows_start_again(rows->rows);
+	r = r ?: block_spill_drain(rows->late, write_late, rows);
 	return r < 0 ? r : rows_flush(rows->rows);
 }
 

@@ -44,24 +44,18 @@ int heap_pool_open(struct heap_pool **ret_pool)
 
 static void free_store(struct heap_store *store)
 {
-	for (size_t i = 0; i < store->n_slabs; i++)
-		free(store->slabs[i]);
-	free(store->slabs);
+	array_free(store->slabs, store->n_slabs, it, free(*it));
 }
 
 struct heap_pool *heap_pool_close(struct heap_pool *pool)
 {
 	if (!pool)
 		return NULL;
-	for (size_t i = 0; i < pool->n_chunks; i++)
-		free(pool->chunks[i]);
-	free(pool->chunks);
+	array_free(pool->chunks, pool->n_chunks, it, free(*it));
 	free_store(&pool->leaves);
 	free_store(&pool->inners);
 	free_store(&pool->pages);
-	free(pool->hints);
-	free(pool->last_ids);
-	free(pool);
+	free_all(pool->hints, pool->last_ids, pool);
 	return NULL;
 }
 

@@ -176,9 +176,7 @@ static int prepare_root(struct heap *heap)
 		heap->root = heap_pool_node(heap->pool, 0);
 	if (!heap->root || !own(heap->pool, &heap->root))
 		return -ENOMEM;
-	if (heap->root->n == HEAP_NODE_ITEMS)
-		return raise_root(heap);
-	return 0;
+	return heap->root->n == HEAP_NODE_ITEMS ? raise_root(heap) : 0;
 }
 
 /*

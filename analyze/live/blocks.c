@@ -251,8 +251,7 @@ int memory_allocated(struct memory *memory, const struct memory_allocation *allo
 	struct memory_move *move = memory_find_move(thread, allocation->link);
 	block.previous_id = previous_of(move);
 	int r = tally_site(memory->tally, allocation->stack_id, &block.site);
-	if (r == 0)
-		r = insert(memory, thread->image, &block, allocation->ends_others);
+	r = r ?: insert(memory, thread->image, &block, allocation->ends_others);
 	if (r < 0)
 		return r;
 
@@ -344,9 +343,7 @@ int memory_freed(struct memory *memory, const struct memory_end_of *end)
 	memory_early_note(thread->image, end);
 	r = memory_seen_free(memory, thread->image, &block, ending.time_ns,
 			     memory_find_move(thread, end->link));
-	if (r < 0)
-		return r;
-	return end_block(memory, thread->image, &block, &ending);
+	return r < 0 ? r : end_block(memory, thread->image, &block, &ending);
 }
 
 struct leftover {

@@ -90,10 +90,8 @@ struct components *components_create(const struct texts *texts, struct db *db, i
 {
 	struct components *components = calloc(1, sizeof(*components));
 
-	if (!components || rows_open(db, &sample_table, &components->samples) < 0) {
-		free(components);
-		return NULL;
-	}
+	if (!components || rows_open(db, &sample_table, &components->samples) < 0)
+		return free(components), NULL;
 	components->texts = texts;
 	components->db = db;
 	components->run_id = run_id;
@@ -102,12 +100,8 @@ struct components *components_create(const struct texts *texts, struct db *db, i
 
 static void finish_places(struct places *places)
 {
-	for (size_t i = 0; i < places->n; i++) {
-		free(places->items[i].begun);
-		free(places->items[i].endings);
-		free(places->items[i].sampled);
-	}
-	free(places->items);
+	array_free(places->items, places->n, it, free(it->begun), free(it->endings),
+		   free(it->sampled));
 }
 
 struct components *components_destroy(struct components *components)
@@ -119,9 +113,7 @@ struct components *components_destroy(struct components *components)
 	key_map_finish(&components->by_text);
 	key_map_finish(&components->by_path);
 	rows_close(components->samples);
-	free(components->items);
-	free(components->values);
-	free(components);
+	free_all(components->items, components->values, components);
 	return NULL;
 }
 
@@ -238,9 +230,8 @@ static int begin(struct components *components, struct place *place, const struc
 
 	if (last && last->trip == begun->trip)
 		return 0; /* of one whose own record is lost */
-	if (grow_one(&place->begun, place->n_begun, &place->n_begun_allocated) < 0)
+	if (array_add(place->begun, place->n_begun, place->n_begun_allocated, *begun) < 0)
 		return -ENOMEM;
-	place->begun[place->n_begun++] = *begun;
 	/* Of a window that is not known nothing counts yet. */
 	if (components->items[begun->component - 1].is_counter ||
 	    (!begun->path && begun->trip == OF_WINDOW && !begun->window))
@@ -262,10 +253,7 @@ static int end(struct components *components, const struct begun *ended, int64_t
 
 static const struct ending *find_ending(const struct place *place, uint32_t component)
 {
-	for (size_t i = 0; i < place->n_endings; i++)
-		if (place->endings[i].component == component)
-			return &place->endings[i];
-	return NULL;
+	return array_find(place->endings, place->n_endings, it, it->component == component);
 }
 
 int components_end(struct components *components, const struct component_trip *trip)
@@ -309,10 +297,8 @@ static int remember_ending(struct place *place, uint32_t component, int64_t valu
 		known->value = value; /* the note that it came before is lost */
 		return 0;
 	}
-	if (grow_one(&place->endings, place->n_endings, &place->n_endings_allocated) < 0)
-		return -ENOMEM;
-	place->endings[place->n_endings++] = (struct ending){ component, value };
-	return 0;
+	return array_add(place->endings, place->n_endings, place->n_endings_allocated,
+			 (struct ending){ component, value });
 }
 
 /* The run has begun in it, so nobody knew then. */
@@ -320,12 +306,11 @@ static int end_first_window(struct components *components, struct begun *ended,
 			    const struct component_reading *reading)
 {
 	bool is_counter = components->items[ended->component - 1].is_counter;
-	int r;
 
 	ended->window = reading->window;
 	if (!ended->window)
 		return 0;
-	r = is_counter ? 0 : add(components, ended, ended->value, 0, 0);
+	int r = is_counter ? 0 : add(components, ended, ended->value, 0, 0);
 	return r < 0 ? r : end(components, ended, reading->value, false);
 }
 
@@ -400,7 +385,6 @@ static int take_sampled(struct components *components, struct place *place,
 				  .path = reading->path,
 				  .window = AT_SAMPLES };
 	struct ending *last = NULL;
-	int64_t grown;
 	int r = 0;
 
 	if (place->sample_ns && reading->thread_row)
@@ -413,12 +397,10 @@ static int take_sampled(struct components *components, struct place *place,
 		if (place->sampled[i].component == number)
 			last = &place->sampled[i];
 	if (!last) {
-		if (grow_one(&place->sampled, place->n_sampled, &place->n_sampled_allocated) < 0)
-			return -ENOMEM;
-		place->sampled[place->n_sampled++] = (struct ending){ number, reading->value };
-		return 0;
+		return array_add(place->sampled, place->n_sampled, place->n_sampled_allocated,
+				 (struct ending){ number, reading->value });
 	}
-	grown = difference(reading->value, last->value);
+	int64_t grown = difference(reading->value, last->value);
 	last->value = reading->value;
 	return add(components, &at, grown, grown, grown);
 }
@@ -433,7 +415,6 @@ int components_take(struct components *components, const struct component_readin
 		.trip = reading->trip,
 		.value = reading->value,
 	};
-	struct place *place;
 
 	if (!component)
 		return -ENOMEM;
@@ -441,7 +422,7 @@ int components_take(struct components *components, const struct component_readin
 	component->asked_ns = saturated(component->asked_ns, reading->asked_ns);
 	if (reading->when >= TRACE_ASKED_PROCESS_BEGIN && reading->when != TRACE_ASKED_SAMPLE)
 		return take_whole(components, reading, number);
-	place = place_of(&components->threads, reading->thread);
+	struct place *place = place_of(&components->threads, reading->thread);
 	if (!place)
 		return 0;
 	if (reading->when == TRACE_ASKED_SAMPLE)

@@ -119,10 +119,7 @@ static bool is_first_heap(const struct memory_image *image, const char *exe,
 		bool is_bss = last && item->seen == MAPPING_BEFORE && item->path &&
 			      !item->path[0] && item->address == mapping_end(last);
 
-		if (is_bss || (item->path && strcmp(item->path, exe) == 0))
-			last = item;
-		else
-			last = NULL;
+		last = is_bss || (item->path && strcmp(item->path, exe) == 0) ? item : NULL;
 	}
 	return last && seen->address - mapping_end(last) < BREAK_BYTES;
 }
@@ -261,11 +258,9 @@ static bool has_map(const struct mapping *mapping, const struct heap_block *bloc
 int memory_seen_free(struct memory *memory, struct memory_image *image,
 		     const struct heap_block *block, int64_t time_ns, struct memory_move *move)
 {
-	const struct mapping *mapping;
-
 	if ((block->address & (PAGE_BYTES - 1)) != LARGE_BLOCK_START)
 		return 0;
-	mapping = mapping_at(image, block->address);
+	const struct mapping *mapping = mapping_at(image, block->address);
 	if (!mapping || !has_map(mapping, block))
 		return 0;
 	if (move)

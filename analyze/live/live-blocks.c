@@ -33,8 +33,7 @@ static int move_to_tree(struct live_blocks *live)
 	struct block_page_cursor cursor = { 0 };
 	int r = block_pages_begin(&live->pages, &cursor);
 
-	if (r == 0)
-		r = block_pages_walk(&cursor, UINT64_MAX, 0, insert_into, &live->tree);
+	r = r ?: block_pages_walk(&cursor, UINT64_MAX, 0, insert_into, &live->tree);
 	block_pages_end(&cursor);
 	block_pages_finish(&live->pages);
 	live->patience = MOST_PATIENCE;

@@ -68,11 +68,7 @@ struct memory_move *memory_keep_move(struct memory_thread *thread, uint64_t link
 
 struct memory_move *memory_find_move(struct memory_thread *thread, uint64_t link)
 {
-	for (unsigned i = 0; link != 0 && i < MEMORY_MOVES; i++) {
-		if (thread->moves[i].link == link)
-			return &thread->moves[i];
-	}
-	return NULL;
+	return link != 0 ? array_find(thread->moves, MEMORY_MOVES, it, it->link == link) : NULL;
 }
 
 void memory_other(struct memory *memory, uint32_t number)

@@ -47,25 +47,18 @@ int memory_open(struct db *db, int64_t run_id, const struct tasks *tasks, struct
 	memory->first_mapping = db_integer(db, "SELECT max(id) FROM mapping", 0);
 	memory->next_change = db_integer(db, "SELECT max(id) FROM mapping_event", 0) + 1;
 
-	int r = heap_pool_open(&memory->pool);
-	if (r == 0)
-		r = pools_open(db, run_id, &memory->pools);
+	int r = heap_pool_open(&memory->pool) ?: pools_open(db, run_id, &memory->pools);
 	if (r == 0)
 		r = block_rows_open(db,
 				    &(struct block_rows_of){ run_id, memory->first_allocation,
 							     pools_first_row(memory->pools),
 							     &tally->ends, &memory->intervals },
 				    &memory->allocations);
-	if (r == 0)
-		r = rows_open(db, &mapping_table, &memory->mappings);
-	if (r == 0)
-		r = memory_open_names(memory, db);
-	if (r == 0)
-		r = rows_open(db, &change_table, &memory->changes);
-	if (r == 0)
-		r = residents_open(db, run_id, &memory->residents);
-	if (r == 0)
-		r = touches_open(db, run_id, &memory->touches);
+	r = r ?: rows_open(db, &mapping_table, &memory->mappings);
+	r = r ?: memory_open_names(memory, db);
+	r = r ?: rows_open(db, &change_table, &memory->changes);
+	r = r ?: residents_open(db, run_id, &memory->residents);
+	r = r ?: touches_open(db, run_id, &memory->touches);
 	if (r < 0)
 		return r;
 	*ret_memory = steal_ptr(&memory);
@@ -83,8 +76,7 @@ static void free_image(struct memory_image *image)
 	mappings_finish(&image->mappings);
 	freed_pages_finish(&image->freed);
 	touch_ends_finish(&image->ends);
-	free(image->early);
-	free(image);
+	free_all(image->early, image);
 }
 
 static void free_thread(struct memory_thread *thread)
@@ -102,8 +94,7 @@ struct memory *memory_close(struct memory *memory)
 		free_image(memory->images[i]);
 	for (size_t i = 0; i < memory->n_threads; i++)
 		free_thread(memory->threads[i]);
-	free(memory->images);
-	free(memory->threads);
+	free_all(memory->images, memory->threads);
 	block_rows_close(memory->allocations);
 	rows_close(memory->mappings);
 	rows_close(memory->names);

@@ -231,11 +231,7 @@ const char *memory_intern(struct memory *memory, const char *text)
 		return *found;
 
 	char *copy = strdup(text);
-	if (copy && !tsearch(copy, &memory->paths, compare)) {
-		free(copy);
-		return NULL;
-	}
-	return copy;
+	return copy && !tsearch(copy, &memory->paths, compare) ? free(copy), NULL : copy;
 }
 
 int memory_map_before(struct memory *memory, uint32_t process, const struct mapping *mapping)

@@ -8,9 +8,7 @@
 
 void texts_finish(struct texts *texts)
 {
-	for (size_t i = 0; i < texts->n; i++)
-		free(texts->items[i]);
-	free(texts->items);
+	array_free(texts->items, texts->n, it, free(*it));
 	key_map_finish(&texts->by_id);
 	*texts = (struct texts){ 0 };
 }
@@ -22,10 +20,8 @@ int texts_add(struct texts *texts, uint64_t id, const char *text, size_t n_bytes
 	if (texts->n >= INT32_MAX || grow_one(&texts->items, texts->n, &texts->n_allocated) < 0)
 		return -ENOMEM;
 	char *copy = strndup(text, n_bytes);
-	if (!copy || key_map_put(&texts->by_id, id, 0, texts->n + 1) < 0) {
-		free(copy);
-		return -ENOMEM;
-	}
+	if (!copy || key_map_put(&texts->by_id, id, 0, texts->n + 1) < 0)
+		return free(copy), -ENOMEM;
 	texts->items[texts->n++] = copy;
 	return 0;
 }

@@ -73,8 +73,6 @@ int memory_end_all_names(struct memory *memory, struct memory_image *image)
 static void find_extent(const struct memory_image *image, struct memory_name *name,
 			const struct heap_block *block)
 {
-	const struct mapping *mapping;
-
 	if (name->size > 0)
 		return;
 	if (block) {
@@ -82,7 +80,7 @@ static void find_extent(const struct memory_image *image, struct memory_name *na
 		name->size = block->size;
 		return;
 	}
-	mapping = mappings_find(&image->mappings, name->address);
+	const struct mapping *mapping = mappings_find(&image->mappings, name->address);
 	if (mapping && mapping->call != TRACE_CALL_UNKNOWN) {
 		name->address = mapping->address;
 		name->size = mapping->size;
@@ -109,17 +107,15 @@ int memory_name(struct memory *memory, const struct memory_name *wanted)
 	struct memory_thread *thread = memory_thread(memory, wanted->thread);
 	struct memory_name name = *wanted;
 	struct heap_block block;
-	bool is_block;
-	int r;
 
 	if (!thread)
 		return -ENOMEM;
-	is_block = find_block(thread->image, name.address, &block);
+	bool is_block = find_block(thread->image, name.address, &block);
 	find_extent(thread->image, &name, is_block ? &block : NULL);
 	if (name.address + name.size < name.address)
 		name.size = 0;
-	r = memory_end_names(memory, thread->image, name.address, name.size ? name.size : 1,
-			     name.time_ns);
+	int r = memory_end_names(memory, thread->image, name.address, name.size ? name.size : 1,
+				 name.time_ns);
 	if (r < 0 || !name.text)
 		return r;
 	struct heap_block item = {

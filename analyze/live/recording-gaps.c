@@ -63,10 +63,8 @@ int withheld_open(struct db *db, int64_t run_id, const struct tasks *tasks,
 	for (uint32_t mask = 0; mask < N_MASKS; mask++)
 		collect_format(mask, withheld->words[mask]);
 	int r = rows_open(db, &withheld_table, &withheld->rows);
-	if (r < 0) {
-		withheld_close(withheld);
-		return r;
-	}
+	if (r < 0)
+		return withheld_close(withheld), r;
 	*ret_withheld = withheld;
 	return 0;
 }
@@ -247,11 +245,10 @@ static int switch_process(struct withheld *withheld, uint32_t number, bool is_on
 {
 	const struct task_process *process = tasks_process(withheld->tasks, number);
 	int64_t since_ns = withheld->off_ns;
-	struct scope *scope;
 
 	if (!process || process->why_not != TRACE_TRACED || process->start_ns >= time_ns)
 		return 0;
-	scope = find(withheld, number, 0);
+	struct scope *scope = find(withheld, number, 0);
 	if (is_on && scope && !scope->is_off)
 		return 0; /* it has ended */
 	if (!scope && process->end_ns <= since_ns)
@@ -342,14 +339,12 @@ int withheld_end(struct withheld *withheld, uint32_t process, int64_t time_ns)
 bool withheld_collects(const struct withheld *withheld, uint32_t process, uint32_t thread,
 		       uint32_t class)
 {
-	const struct scope *image, *own;
-
 	if (withheld->is_off)
 		return false;
 	if (withheld->n_scopes == 0)
 		return true;
-	image = find(withheld, process, 0);
-	own = thread ? find(withheld, process, thread) : NULL;
+	const struct scope *image = find(withheld, process, 0);
+	const struct scope *own = thread ? find(withheld, process, thread) : NULL;
 	return (!image || collected(image) & class) && (!own || collected(own) & class);
 }
 
@@ -393,8 +388,7 @@ int withheld_finish(struct withheld *withheld, int64_t end_ns)
 
 		r = end_scope(withheld, scope, end_of(withheld, scope, end_ns));
 	}
-	if (r == 0)
-		r = rows_flush(withheld->rows);
+	r = r ?: rows_flush(withheld->rows);
 	if (r == 0)
 		r = db_run(withheld->db,
 			   "UPDATE source SET process_ns = ?2, withheld_ns ="

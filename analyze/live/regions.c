@@ -8,6 +8,7 @@
 
 #include "analyze/live/components.h"
 #include "common/array.h"
+#include "common/cleanup.h"
 #include "common/hash-map.h"
 #include "store/block-weight.h"
 #include "store/database.h"
@@ -121,10 +122,8 @@ int regions_open(struct db *db, int64_t run_id, const struct tasks *tasks,
 	regions->components = components_create(texts, db, run_id);
 	int r = regions->own && regions->components ? rows_open(db, &region_table, &regions->rows)
 						    : -ENOMEM;
-	if (r < 0) {
-		regions_close(regions);
-		return r;
-	}
+	if (r < 0)
+		return regions_close(regions), r;
 	*ret_regions = regions;
 	return 0;
 }
@@ -133,12 +132,8 @@ struct regions *regions_close(struct regions *regions)
 {
 	if (!regions)
 		return NULL;
-	for (size_t i = 0; i < regions->n_stacks; i++)
-		free(regions->stacks[i].trips);
-	free(regions->stacks);
-	free(regions->paths);
-	free(regions->opens);
-	free(regions->n_trips);
+	array_free(regions->stacks, regions->n_stacks, it, free(it->trips));
+	free_all(regions->paths, regions->opens, regions->n_trips);
 	own_time_destroy(regions->own);
 	components_destroy(regions->components);
 	key_map_finish(&regions->by_thread);
@@ -718,9 +713,7 @@ int regions_finish(struct regions *regions, int64_t end_ns)
 		r = write_path(regions, i);
 	for (uint32_t text = 1; text < regions->n_counted && r == 0; text++)
 		r = write_count(regions, text);
-	if (r == 0)
-		r = own_time_write(regions->own, regions->db, regions->run_id);
-	if (r == 0)
-		r = components_write(regions->components);
+	r = r ?: own_time_write(regions->own, regions->db, regions->run_id);
+	r = r ?: components_write(regions->components);
 	return r < 0 ? r : rows_flush(regions->rows);
 }

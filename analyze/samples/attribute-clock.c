@@ -83,8 +83,7 @@ static int find_range_owner(struct samples *samples, uint64_t n_bytes, struct sa
 	first.size = last.size = 1;
 	last.address += n_bytes - 1;
 	int r = sample_find_owner(samples, samples->item, &first);
-	if (r == 0)
-		r = sample_find_owner(samples, samples->item, &last);
+	r = r ?: sample_find_owner(samples, samples->item, &last);
 	if (r == 0 && !first.is_open && !last.is_open && is_piece(first.owner.kind) &&
 	    first.owner.kind == last.owner.kind && first.owner.id == last.owner.id &&
 	    first.owner.phase == last.owner.phase)
@@ -295,10 +294,8 @@ static int add_user(struct samples *samples, const struct decode_sample *input,
 				       : SAMPLE_LOSS_NO_CODE]++;
 
 	int r = add_exact(samples, &charge);
-	if (r == 0)
-		r = add_time(samples, &charge);
-	if (r == 0)
-		r = add_stall(samples, input);
+	r = r ?: add_time(samples, &charge);
+	r = r ?: add_stall(samples, input);
 	if (r == 0 && charge.basis == DECODE_BASIS_LOOP)
 		add_mix(samples->item);
 	return r < 0 ? r : sample_loops_enter(samples, input);

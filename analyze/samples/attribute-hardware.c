@@ -123,9 +123,7 @@ struct sample_stream {
 
 void sample_streams_finish(struct samples *samples)
 {
-	for (size_t i = 0; i < samples->n_streams; i++)
-		free(samples->streams[i]);
-	free(samples->streams);
+	array_free(samples->streams, samples->n_streams, it, free(*it));
 	key_map_finish(&samples->words);
 }
 
@@ -138,10 +136,8 @@ static struct sample_stream *stream_of(struct samples *samples, uint32_t source,
 	struct sample_stream *stream = calloc(1, sizeof(*stream));
 
 	if (!stream || grow_array(&samples->streams, samples->n_streams,
-				  &samples->n_streams_allocated, sizeof(*samples->streams)) < 0) {
-		free(stream);
-		return NULL;
-	}
+				  &samples->n_streams_allocated, sizeof(*samples->streams)) < 0)
+		return free(stream), NULL;
 	stream->source = source;
 	stream->cpu = cpu;
 	samples->streams[samples->n_streams++] = stream;

@@ -169,14 +169,14 @@ static int sample_take_call(struct samples *samples, struct sample_source *sourc
 {
 	const struct sample_sink *sink = &samples->context.sink;
 	struct trace_probed probed = { 0 };
-	const struct task_thread *thread;
 
 	if (record->sample.raw_bytes < TRACE_PROBED_BYTES) {
 		source->losses[SAMPLE_LOSS_BAD_RECORD]++;
 		return 0;
 	}
 	memcpy(&probed, record->sample.raw, TRACE_PROBED_BYTES);
-	thread = sample_thread(samples, source, record->origin.pid, record->origin.tid, time_ns);
+	const struct task_thread *thread =
+		sample_thread(samples, source, record->origin.pid, record->origin.tid, time_ns);
 	if (!thread || (probed.what & TRACE_PROBED_WHAT) >= TRACE_PROBED_COUNT || !sink->call)
 		return 0;
 	return sink->call(sink->user, thread->number,
@@ -203,14 +203,13 @@ int sample_attribute(struct samples *samples, struct sample_source *source,
 		.is_kernel = record->is_kernel,
 		.sample = &record->sample,
 	};
-	int r;
 
 	pmu_sample_stack_pointer(&record->sample, &place.stack_pointer);
 	if (source->kind == SAMPLE_CALLS)
 		return sample_take_call(samples, source, record, time_ns);
 	if (source->kind == SAMPLE_WATCH)
 		return sample_attribute_watch(samples, source, record, time_ns);
-	r = sample_begin(samples, source, &place, time_ns);
+	int r = sample_begin(samples, source, &place, time_ns);
 	if (r <= 0)
 		return r;
 	samples->item->detail.node_number = node_number;

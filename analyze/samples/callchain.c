@@ -282,18 +282,17 @@ static void find_kept(struct walk *walk, Dwarf_Frame *rules, struct expression_f
 /* Registers of the caller. False at the end, which stop tells of. */
 static bool apply(struct walk *walk, Dwarf_Frame *rules)
 {
-	struct expression_frame caller;
 	bool is_signal = false;
-	enum found found;
 	Dwarf_Addr start, end;
 
 	walk->stop = TRACE_STOP_NO_RULE;
 	dwarf_frame_info(rules, &start, &end, &is_signal);
 	if (!find_cfa(walk, rules, &walk->frame.cfa))
 		return false;
-	caller = walk->frame;
+	struct expression_frame caller = walk->frame;
 	find_kept(walk, rules, &caller);
-	found = find_register(walk, rules, RETURN_ADDRESS, &caller.registers[RETURN_ADDRESS]);
+	enum found found =
+		find_register(walk, rules, RETURN_ADDRESS, &caller.registers[RETURN_ADDRESS]);
 	if (found == FOUND_END)
 		walk->stop = TRACE_STOP_NONE;
 	if (found != FOUND_VALUE)
@@ -315,13 +314,12 @@ static bool step(struct walk *walk)
 	uint64_t pc = walk->frame.registers[RETURN_ADDRESS] - !walk->is_exact;
 	struct unwind_table table;
 	auto_free Dwarf_Frame *rules = find_table(walk, pc, &table) ? rules_at(&table, pc) : NULL;
-	bool is_done;
 
 	if (!rules) {
 		walk->stop = TRACE_STOP_NO_RULE;
 		return false;
 	}
-	is_done = apply(walk, rules);
+	bool is_done = apply(walk, rules);
 	if (is_done && walk->frame.registers[RETURN_ADDRESS] == 0) {
 		walk->stop = TRACE_STOP_NONE;
 		return false;

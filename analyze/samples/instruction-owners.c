@@ -37,8 +37,7 @@ static int find(struct instruction_owners *owners, int64_t frame, const struct o
 	if (!number) {
 		r = grow_array(&owners->items, owners->n, &owners->n_allocated,
 			       sizeof(*owners->items));
-		if (r == 0)
-			r = key_map_put(&owners->numbers, (uint64_t)frame, key, owners->n + 1);
+		r = r ?: key_map_put(&owners->numbers, (uint64_t)frame, key, owners->n + 1);
 		if (r < 0)
 			return r;
 		owners->items[owners->n++] =
@@ -119,11 +118,10 @@ struct beside {
 
 static bool is_first(const struct beside *beside, unsigned at, int64_t frame)
 {
-	for (unsigned i = 0; i < at; i++)
-		if (beside->items[i]->frame != frame &&
-		    instruction_owners_is_same(&beside->items[i]->owner, &beside->items[at]->owner))
-			return false;
-	return true;
+	return !array_find(
+		beside->items, at, it,
+		(*it)->frame != frame &&
+			instruction_owners_is_same(&(*it)->owner, &beside->items[at]->owner));
 }
 
 static int add_pending(struct instruction_owners *owners, const struct beside *beside,

@@ -7,6 +7,7 @@
 
 #include "analyze/samples/samples-internal.h"
 #include "common/array.h"
+#include "common/cleanup.h"
 #include "common/human-number.h"
 #include "store/database.h"
 #include "store/statement.h"
@@ -24,9 +25,7 @@ void sample_loops_finish(struct sample_loops *loops)
 {
 	key_map_finish(&loops->numbers);
 	key_map_finish(&loops->owner_numbers);
-	free(loops->items);
-	free(loops->owners);
-	free(loops->lasts);
+	free_all(loops->items, loops->owners, loops->lasts);
 	*loops = (struct sample_loops){ 0 };
 }
 
@@ -127,8 +126,7 @@ static int add_replayed(struct samples *samples, uint32_t loop, const struct dec
 
 		if (access.is_resolved)
 			r = sample_find_owner(samples, samples->item, &access);
-		if (r == 0)
-			r = sample_loops_owner(&samples->loops, loop, &access, &owner);
+		r = r ?: sample_loops_owner(&samples->loops, loop, &access, &owner);
 		if (r == 0)
 			owner->replayed += (double)way->n_accesses / way->n_picked;
 	}

@@ -11,10 +11,7 @@
 
 static bool is_mark(const struct sample_turns *turns, uint64_t carried)
 {
-	for (size_t i = 0; i < turns->n_marks; i++)
-		if (turns->marks[i] == carried)
-			return true;
-	return false;
+	return array_find(turns->marks, turns->n_marks, it, *it == carried);
 }
 
 int sample_turns_add(struct sample_turns *turns, const struct trace_period *record)
@@ -32,13 +29,11 @@ int sample_turns_add(struct sample_turns *turns, const struct trace_period *reco
 /* Is it the first on its CPU since that turn? */
 static bool is_first(struct sample_turns *turns, uint32_t cpu, size_t turn)
 {
-	bool is_new;
-
 	if (cpu >= MAX_CPUS)
 		return false;
 	if (grow_array_to(&turns->seen, cpu, &turns->n_cpus, sizeof(*turns->seen)) < 0)
 		return false;
-	is_new = turns->seen[cpu] != turn + 1;
+	bool is_new = turns->seen[cpu] != turn + 1;
 	turns->seen[cpu] = turn + 1;
 	return is_new;
 }
@@ -129,13 +124,7 @@ int sample_queue_add(struct sample_queue *queue, const struct queued_sample *ent
 	return 0;
 }
 
-static int compare_entries(const void *a, const void *b)
-{
-	const struct queued_sample *left = a;
-	const struct queued_sample *right = b;
-
-	return ORDER(left->time_ns, right->time_ns) ?: ORDER(left->order, right->order);
-}
+DEFINE_ORDER(compare_entries, struct queued_sample, BY(time_ns) ?: BY(order));
 
 /* Move what is left to the front and sort it with what came. */
 static void sort(struct sample_queue *queue)

@@ -238,8 +238,7 @@ static int settle_list(struct sample_waiting *waiting, struct sample_list *list,
 		struct pending_sample *item = list->items[i];
 
 		sample_touches_close(waiting->owners, item, block, is_realloc);
-		if (r == 0)
-			r = waiting->settle(waiting->user, item);
+		r = r ?: waiting->settle(waiting->user, item);
 		free(item);
 	}
 	waiting->n -= list->n;
@@ -259,10 +258,8 @@ int sample_waiting_add(struct sample_waiting *waiting, const struct pending_samp
 	else if (waiting->n >= SAMPLE_MAX_WAITING_ALL)
 		r = sample_waiting_settle(waiting);
 	if (r < 0 || !list || !copy ||
-	    grow_array(&list->items, list->n, &list->n_allocated, sizeof(*list->items)) < 0) {
-		free(copy);
-		return r < 0 ? r : -ENOMEM;
-	}
+	    grow_array(&list->items, list->n, &list->n_allocated, sizeof(*list->items)) < 0)
+		return free(copy), r < 0 ? r : -ENOMEM;
 	memcpy(copy, item, n_bytes);
 	list->items[list->n++] = copy;
 	waiting->n++;

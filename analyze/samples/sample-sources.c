@@ -11,11 +11,7 @@
 
 static struct sample_source *source_of(struct samples *samples, uint32_t number)
 {
-	for (size_t i = 0; i < samples->n_sources; i++) {
-		if (samples->sources[i].number == number)
-			return &samples->sources[i];
-	}
-	return NULL;
+	return array_find(samples->sources, samples->n_sources, it, it->number == number);
 }
 
 struct sample_source *samples_source_of_frame(struct samples *samples, uint32_t number)

@@ -9,6 +9,7 @@
 #include "analyze/samples/samples-internal.h"
 #include "analyze/samples/source-ledger.h"
 #include "common/array.h"
+#include "common/cleanup.h"
 #include "store/database.h"
 #include "trace/reader.h"
 
@@ -53,12 +54,9 @@ int samples_create(const struct sample_context *context, struct samples **ret_sa
 		return -ENOMEM;
 
 	int r = code_store_create(context, &samples->code);
-	if (r == 0)
-		r = create_decoder(samples);
-	if (r == 0)
-		r = watch_log_create(context->tasks, &samples->watch_log);
-	if (r == 0)
-		r = sample_rows_create(&samples->context, &samples->rows);
+	r = r ?: create_decoder(samples);
+	r = r ?: watch_log_create(context->tasks, &samples->watch_log);
+	r = r ?: sample_rows_create(&samples->context, &samples->rows);
 	if (r < 0)
 		return r;
 	*ret_samples = samples;
@@ -85,13 +83,10 @@ struct samples *samples_destroy(struct samples *samples)
 	}
 	merge_clock_finish(&samples->clock);
 	sample_streams_finish(samples);
-	free(samples->sources);
-	free(samples->window);
-	free(samples->codes);
+	free_all(samples->sources, samples->window, samples->codes);
 	instruction_owners_finish(&samples->instructions);
 	sample_loops_finish(&samples->loops);
-	free(samples->item);
-	free(samples);
+	free_all(samples->item, samples);
 	return NULL;
 }
 
@@ -358,18 +353,11 @@ static int64_t stack_of(void *user, uint32_t site)
 
 int samples_finish(struct samples *samples, bool has_losses)
 {
-	int r = samples_advance(samples, INT64_MAX);
-
-	if (r == 0)
-		r = sample_report_early_maps(samples);
-	if (r == 0)
-		r = sample_waiting_settle(&samples->waiting);
-	if (r == 0)
-		r = sample_rows_finish(samples->rows);
-	if (r == 0)
-		r = sample_write_words(samples);
-	if (r == 0)
-		r = sample_ledger_write(samples);
+	int r = samples_advance(samples, INT64_MAX) ?: sample_report_early_maps(samples);
+	r = r ?: sample_waiting_settle(&samples->waiting);
+	r = r ?: sample_rows_finish(samples->rows);
+	r = r ?: sample_write_words(samples);
+	r = r ?: sample_ledger_write(samples);
 	if (r == 0)
 		r = instruction_owners_write(&samples->instructions, samples->context.db,
 					     samples->context.run_id, stack_of, samples);

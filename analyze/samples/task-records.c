@@ -23,9 +23,7 @@ static void drop(struct early_maps *early, struct early_map *map)
 
 void early_maps_finish(struct early_maps *early)
 {
-	for (size_t i = 0; i < early->n; i++)
-		drop(early, &early->items[i]);
-	free(early->items);
+	array_free(early->items, early->n, it, drop(early, it));
 	*early = (struct early_maps){ 0 };
 }
 

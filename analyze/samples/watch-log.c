@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "common/cleanup.h"
 #include "schemas/ring.h"
 #include "store/statement.h"
 #include "trace/reader.h"
@@ -63,11 +64,7 @@ static void watch_entry_destroy(struct watch_entry *entry)
 {
 	if (!entry)
 		return;
-	free(entry->target);
-	free(entry->note);
-	free(entry->spans);
-	free(entry->threads);
-	free(entry);
+	free_all(entry->target, entry->note, entry->spans, entry->threads, entry);
 }
 
 static char *text_of(const struct trace_watch *record, unsigned i)
@@ -96,10 +93,8 @@ static int watch_entry_create(const struct trace_watch *record, struct watch_ent
 	entry->owner_kind = -1;
 	entry->target = text_of(record, 0);
 	entry->note = text_of(record, 1);
-	if (!entry->target || !entry->note) {
-		watch_entry_destroy(entry);
-		return -ENOMEM;
-	}
+	if (!entry->target || !entry->note)
+		return watch_entry_destroy(entry), -ENOMEM;
 	*ret_entry = entry;
 	return 0;
 }
@@ -329,17 +324,14 @@ static int watch_rows_write(struct watch_entry *const *entries, size_t n, const 
 	if (r == 0)
 		r = statement_prepare(db, "INSERT INTO watch_thread VALUES(?, ?, ?, ?, ?, ?, ?)",
 				      &thread);
-	if (r == 0)
-		r = statement_prepare(db, "INSERT INTO watch_reuse VALUES(?, ?, ?, ?, ?)", &reuse);
+	r = r ?: statement_prepare(db, "INSERT INTO watch_reuse VALUES(?, ?, ?, ?, ?)", &reuse);
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		const struct watch_entry *entry = entries[i];
 
 		r = write_entry(tasks, entry, watch, run_id);
 		int64_t id = sqlite3_last_insert_rowid(db);
-		if (r == 0)
-			r = write_threads(entry, thread, run_id, id);
-		if (r == 0)
-			r = write_reuse(entry, reuse, run_id, id);
+		r = r ?: write_threads(entry, thread, run_id, id);
+		r = r ?: write_reuse(entry, reuse, run_id, id);
 	}
 	return r;
 }
@@ -388,8 +380,7 @@ struct watch_log *watch_log_destroy(struct watch_log *log)
 	for (size_t i = 0; log && i < log->n; i++)
 		watch_entry_destroy(log->entries[i]);
 	if (log) {
-		free(log->entries);
-		free(log->cache);
+		free_all(log->entries, log->cache);
 	}
 	free(log);
 	return NULL;
@@ -461,11 +452,7 @@ static struct watch_entry *entry_of(struct watch_log *log, const struct watch_tr
 
 static bool has_range(const struct recent *recent, uint64_t address)
 {
-	for (size_t i = 0; i < recent->n_ranges; i++) {
-		if (recent->ranges[i] == address)
-			return true;
-	}
-	return false;
+	return array_find(recent->ranges, recent->n_ranges, it, *it == address);
 }
 
 /* The same instruction with the same registers accesses the same bytes. */

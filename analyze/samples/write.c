@@ -116,8 +116,7 @@ static int read_next(struct sample_rows *rows, sqlite3 *db)
 				  " coalesce((SELECT max(last_row) FROM touch_chunk), 0) + 1",
 				  &statement);
 
-	if (r == 0)
-		r = statement_step(statement);
+	r = r ?: statement_step(statement);
 	if (r > 0) {
 		rows->next_sample = sqlite3_column_int64(statement, 0);
 		rows->next_touch = sqlite3_column_int64(statement, 1);
@@ -134,16 +133,11 @@ int sample_rows_create(const struct sample_context *context, struct sample_rows 
 	rows->context = context;
 
 	int r = read_next(rows, db_handle(context->db));
-	if (r == 0)
-		r = rows_open(context->db, &touch_table, &rows->touches);
-	if (r == 0)
-		r = rows_open(context->db, &sample_table, &rows->samples);
-	if (r == 0)
-		r = rows_open(context->db, &detail_table, &rows->details);
-	if (r < 0) {
-		sample_rows_destroy(rows);
-		return r;
-	}
+	r = r ?: rows_open(context->db, &touch_table, &rows->touches);
+	r = r ?: rows_open(context->db, &sample_table, &rows->samples);
+	r = r ?: rows_open(context->db, &detail_table, &rows->details);
+	if (r < 0)
+		return sample_rows_destroy(rows), r;
 	*ret_rows = rows;
 	return 0;
 }
@@ -155,11 +149,7 @@ struct sample_rows *sample_rows_destroy(struct sample_rows *rows)
 	rows_close(rows->samples);
 	rows_close(rows->touches);
 	rows_close(rows->details);
-	for (size_t i = 0; i < rows->n_sources; i++) {
-		free(rows->sources[i]->unit);
-		free(rows->sources[i]);
-	}
-	free(rows->sources);
+	array_free(rows->sources, rows->n_sources, it, free((*it)->unit), free(*it));
 	free(rows);
 	return NULL;
 }
@@ -209,8 +199,7 @@ static int insert_source(struct sample_rows *rows, const struct trace_source *re
 	}
 	source->row = sqlite3_last_insert_rowid(db);
 	source->is_time = source->unit && strncmp(source->unit, "ns of ", 6) == 0;
-	free(name);
-	free(remedy);
+	free_all(name, remedy);
 	return r;
 }
 
@@ -219,10 +208,8 @@ int sample_rows_source(struct sample_rows *rows, const struct trace_source *reco
 	struct row_source *source = calloc(1, sizeof(*source));
 
 	if (!source || grow_array(&rows->sources, rows->n_sources, &rows->n_sources_allocated,
-				  sizeof(struct row_source *)) < 0) {
-		free(source);
-		return -ENOMEM;
-	}
+				  sizeof(struct row_source *)) < 0)
+		return free(source), -ENOMEM;
 	source->unit = copy_string(&record->head, 1);
 	rows->sources[rows->n_sources++] = source;
 	int r = insert_source(rows, record, source);
@@ -547,14 +534,9 @@ int sample_rows_finish(struct sample_rows *rows)
 {
 	sqlite3 *db = db_handle(rows->context->db);
 	auto_statement sqlite3_stmt *statement = NULL;
-	int r = rows_flush(rows->touches);
-
-	if (r == 0)
-		r = rows_flush(rows->samples);
-	if (r == 0)
-		r = rows_flush(rows->details);
-	if (r == 0)
-		r = write_counts(rows, db);
+	int r = rows_flush(rows->touches) ?: rows_flush(rows->samples);
+	r = r ?: rows_flush(rows->details);
+	r = r ?: write_counts(rows, db);
 	if (r == 0)
 		r = statement_prepare(db,
 				      "INSERT INTO owner_share(run_id, source_id, role, owner_kind,"

@@ -104,7 +104,6 @@ static uint64_t level_of(uint32_t caps, const uint64_t registers[])
 	uint64_t data3 = registers[REGISTER_DATA3];
 	unsigned source = (unsigned)data2 & 7;
 	bool is_remote = bit(data2, 4);
-	uint64_t level;
 
 	if (bit(data3, DATA3_UNCACHED))
 		return LEVEL(DATA_SOURCE_LVL_UNC, DATA_SOURCE_NUM_UNC);
@@ -112,9 +111,9 @@ static uint64_t level_of(uint32_t caps, const uint64_t registers[])
 		return LEVEL(DATA_SOURCE_LVL_L1, DATA_SOURCE_NUM_L1);
 	if (!bit(data3, DATA3_L2_MISS))
 		return LEVEL(DATA_SOURCE_LVL_L2, DATA_SOURCE_NUM_L2);
-	level = caps & CAPS_ZEN4
-			? level_of_zen4(source | (unsigned)(data2 >> 6 & 3) << 3, is_remote)
-			: level_of_zen(source, is_remote);
+	uint64_t level = caps & CAPS_ZEN4 ? level_of_zen4(source | (unsigned)(data2 >> 6 & 3) << 3,
+							  is_remote)
+					  : level_of_zen(source, is_remote);
 	/* Where a store's line came from is not told. */
 	if (bit(data3, DATA3_LOAD) && level != LEVEL_NONE)
 		return level;

@@ -165,10 +165,9 @@ void decode_execute_cmpxchg(struct machine *machine, const struct instruction *i
 	struct value expected = machine_get_reg(machine, DECODE_AX, width);
 	struct value a = decode_machine_read(machine, instruction, 0);
 	struct value b = decode_machine_read(machine, instruction, 1);
-	struct value flags;
 
 	subtract(machine, expected, a, value_exact(0), width);
-	flags = machine->regs[DECODE_FLAGS];
+	struct value flags = machine->regs[DECODE_FLAGS];
 	if (!(flags.known & FLAG_ZERO) || instruction->operands[0].kind != OPERAND_MEMORY) {
 		decode_machine_skip(machine, instruction);
 		machine->regs[DECODE_FLAGS] = flags;

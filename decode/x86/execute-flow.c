@@ -72,10 +72,9 @@ void decode_execute_loop(struct machine *machine, const struct instruction *inst
 	unsigned width = instruction->address_width;
 	struct value count =
 		value_subtract(machine->regs[DECODE_CX], value_exact(1), value_exact(0));
-	struct value again;
 
 	machine_set_reg(machine, DECODE_CX, width, count);
-	again = value_not(is_zero(value_truncate(count, width)));
+	struct value again = value_not(is_zero(value_truncate(count, width)));
 	if (instruction->condition)
 		again = value_and(again, decode_condition(machine, instruction->condition));
 	branch(machine, instruction, again);

@@ -48,15 +48,13 @@ static void multiply_wide(struct machine *machine, const struct instruction *ins
 	struct value b = decode_machine_read(machine, instruction, 0);
 	bool is_known = value_is_exact(a) && value_is_exact(b);
 	unsigned_wide product = (unsigned_wide)a.bits * b.bits;
-	uint64_t low, high;
-	bool overflows;
 
 	if (is_signed)
 		product = (unsigned_wide)((signed_wide)sign_extended(a, width) *
 					  sign_extended(b, width));
-	low = (uint64_t)product & value_mask(width);
-	high = (uint64_t)(product >> width) & value_mask(width);
-	overflows = high != 0;
+	uint64_t low = (uint64_t)product & value_mask(width);
+	uint64_t high = (uint64_t)(product >> width) & value_mask(width);
+	bool overflows = high != 0;
 	if (is_signed)
 		overflows = high != (low >> (width - 1) & 1 ? value_mask(width) : 0);
 	set_product_flags(machine, is_known, overflows);
@@ -78,11 +76,9 @@ static void multiply_signed(struct machine *machine, const struct instruction *i
 	unsigned first = instruction->operands[2].kind == OPERAND_NONE ? 0 : 1;
 	struct value a = decode_machine_read(machine, instruction, first);
 	struct value b = decode_machine_read(machine, instruction, first + 1);
-	signed_wide product;
-	struct value result;
 
-	result = value_truncate(low_product(a, b), width);
-	product = (signed_wide)sign_extended(a, width) * sign_extended(b, width);
+	struct value result = value_truncate(low_product(a, b), width);
+	signed_wide product = (signed_wide)sign_extended(a, width) * sign_extended(b, width);
 	set_product_flags(machine, value_is_exact(a) && value_is_exact(b),
 			  product != (signed_wide)sign_extended(result, width));
 	decode_machine_write(machine, instruction, 0, result);
@@ -123,12 +119,11 @@ struct division {
 static struct division divide_unsigned(unsigned_wide dividend, uint64_t divisor, unsigned width)
 {
 	struct division division = { .is_known = true };
-	unsigned_wide quotient;
 
 	division.traps = divisor == 0 || dividend >> width >= divisor;
 	if (division.traps)
 		return division;
-	quotient = dividend / divisor;
+	unsigned_wide quotient = dividend / divisor;
 	division.quotient = (uint64_t)quotient;
 	division.remainder = (uint64_t)(dividend - quotient * divisor);
 	return division;
@@ -138,11 +133,10 @@ static struct division divide_unsigned(unsigned_wide dividend, uint64_t divisor,
 static struct division divide_signed(unsigned_wide dividend, uint64_t divisor, unsigned width)
 {
 	bool is_negative = (signed_wide)dividend < 0, divides_negative = (int64_t)divisor < 0;
-	struct division division;
 	uint64_t limit = UINT64_C(1) << (width - 1);
 
-	division = divide_unsigned(is_negative ? -dividend : dividend,
-				   divides_negative ? -divisor : divisor, 64);
+	struct division division = divide_unsigned(is_negative ? -dividend : dividend,
+						   divides_negative ? -divisor : divisor, 64);
 	if (division.traps)
 		return division;
 	if (is_negative != divides_negative) {
@@ -161,8 +155,6 @@ static struct division divide(const struct machine *machine, struct value diviso
 {
 	struct value low = machine_get_reg(machine, DECODE_AX, width);
 	struct value high = machine_get_reg(machine, DECODE_DX, width);
-	unsigned_wide dividend;
-	signed_wide extended;
 
 	if (width == 8) {
 		low = machine_get_reg(machine, DECODE_AX, 16);
@@ -171,10 +163,11 @@ static struct division divide(const struct machine *machine, struct value diviso
 	}
 	if (!value_is_exact(low) || !value_is_exact(high) || !value_is_exact(divisor))
 		return (struct division){ .is_known = false };
-	dividend = (unsigned_wide)high.bits << width | low.bits;
+	unsigned_wide dividend = (unsigned_wide)high.bits << width | low.bits;
 	if (!is_signed)
 		return divide_unsigned(dividend, divisor.bits, width);
-	extended = (signed_wide)((unsigned_wide)sign_extended(high, width) << width | low.bits);
+	signed_wide extended =
+		(signed_wide)((unsigned_wide)sign_extended(high, width) << width | low.bits);
 	return divide_signed((unsigned_wide)extended, (uint64_t)sign_extended(divisor, width),
 			     width);
 }

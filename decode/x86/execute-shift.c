@@ -109,7 +109,6 @@ static void execute_shift(struct machine *machine, const struct instruction *ins
 {
 	unsigned width = instruction->width, count;
 	struct value a = decode_machine_read(machine, instruction, 0);
-	struct shift shift;
 
 	if (!read_count(machine, instruction, 1, &count))
 		return;
@@ -117,7 +116,7 @@ static void execute_shift(struct machine *machine, const struct instruction *ins
 		decode_machine_write(machine, instruction, 0, a);
 		return;
 	}
-	shift = function(a, count, width);
+	struct shift shift = function(a, count, width);
 	shift.result = value_truncate(shift.result, width);
 	decode_machine_write(machine, instruction, 0, shift.result);
 	if (!is_rotate)
@@ -160,7 +159,6 @@ static void execute_double_shift(struct machine *machine, const struct instructi
 	unsigned width = instruction->width, count;
 	struct value a = decode_machine_read(machine, instruction, 0);
 	struct value b = decode_machine_read(machine, instruction, 1);
-	struct shift shift;
 
 	if (width == 16)
 		decode_machine_skip(machine, instruction);
@@ -170,7 +168,7 @@ static void execute_double_shift(struct machine *machine, const struct instructi
 		decode_machine_write(machine, instruction, 0, a);
 		return;
 	}
-	shift = is_left ? shift_left(a, count, width) : shift_right(a, count, width);
+	struct shift shift = is_left ? shift_left(a, count, width) : shift_right(a, count, width);
 	b = is_left ? value_shift_right(b, width - count) : value_shift_left(b, width - count);
 	shift.result = value_truncate(value_or(value_truncate(shift.result, width), b), width);
 	shift.overflow = value_xor(bit(shift.result, width - 1), bit(a, width - 1));

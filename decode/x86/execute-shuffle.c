@@ -684,13 +684,12 @@ void decode_execute_scatter(struct machine *machine, const struct instruction *i
 	bool is_scatter = operand->flags & MEMORY_GATHER;
 	unsigned n_bytes = is_scatter ? operand->size : operand->element;
 	unsigned n = is_scatter ? operand->count : operand->lanes;
-	struct value mask;
 
 	if (!machine->vectors || n_bytes == 0 || n_bytes > 8) {
 		decode_machine_skip(machine, instruction);
 		return;
 	}
-	mask = decode_lanes_mask(machine, operand);
+	struct value mask = decode_lanes_mask(machine, operand);
 	struct vector source = decode_vector_read(machine, instruction, instruction->width);
 	for (unsigned i = 0; i < n; i++) {
 		struct value address = machine->addresses[0];

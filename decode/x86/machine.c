@@ -126,12 +126,11 @@ struct value decode_machine_load(struct machine *machine, uint64_t address, unsi
 {
 	unsigned shift = (unsigned)(address % 8) * 8;
 	struct value low = load_word(machine, address & ~UINT64_C(7), reader);
-	struct value high;
 
 	low = value_shift_right(low, shift);
 	if (shift + n_bytes * 8 <= 64)
 		return value_truncate(low, n_bytes * 8);
-	high = load_word(machine, (address & ~UINT64_C(7)) + 8, reader);
+	struct value high = load_word(machine, (address & ~UINT64_C(7)) + 8, reader);
 	high = value_shift_left(high, 64 - shift);
 	return value_truncate(value_merge(low, high, value_mask(64 - shift)), n_bytes * 8);
 }

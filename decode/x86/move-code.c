@@ -73,7 +73,6 @@ static int put_call(struct plan_function *to, const struct source *source)
 {
 	const ZydisDecodedInstruction *head = &source->head;
 	unsigned push = to->n_code + 6u, jump, modrm;
-	uint32_t distance;
 	int r = 0;
 
 	put(to, (const uint8_t[]){ 0xff, 0x35, 0, 0, 0, 0 }, 6);
@@ -87,7 +86,7 @@ static int put_call(struct plan_function *to, const struct source *source)
 			return -EINVAL;
 		to->code[modrm] ^= 0x30;
 	}
-	distance = to->n_code - push;
+	uint32_t distance = to->n_code - push;
 	memcpy(to->code + push - 4, &distance, sizeof(distance));
 	put(to, &(uint64_t){ 0 }, sizeof(uint64_t));
 	fix(to, PLAN_FIX_ADDRESS, sizeof(uint64_t), source->next);
@@ -157,7 +156,6 @@ static int put_stub(struct plan_function *to)
 static int put_probe(struct plan_function *to, const struct source *source, unsigned *ret_branch)
 {
 	const ZydisDecodedInstruction *head = &source->head;
-	uint8_t opcode;
 	int r;
 
 	*ret_branch = 0;
@@ -169,7 +167,7 @@ static int put_probe(struct plan_function *to, const struct source *source, unsi
 			put_jump(to, to->behind);
 		return r;
 	}
-	opcode = source->bytes[head->raw.imm[0].offset - 1];
+	uint8_t opcode = source->bytes[head->raw.imm[0].offset - 1];
 	if (head->meta.category != ZYDIS_CATEGORY_COND_BR || !head->raw.imm[0].is_relative ||
 	    ((opcode & 0xf0) != 0x70 && (opcode & 0xf0) != 0x80))
 		return -EINVAL;
@@ -197,9 +195,7 @@ static int put_one(struct plan_function *to, const struct source *source)
 		return -EINVAL;
 	if (source->head.mnemonic == ZYDIS_MNEMONIC_CALL)
 		return put_call(to, source);
-	if (source->head.raw.imm[0].is_relative)
-		return put_branch(to, source);
-	return put_same(to, source);
+	return source->head.raw.imm[0].is_relative ? put_branch(to, source) : put_same(to, source);
 }
 
 int move_probe(const uint8_t *bytes, size_t n_moved, uint64_t address, size_t place,

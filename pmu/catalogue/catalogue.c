@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/parse.h"
+#include "common/text.h"
 #include "pmu/catalogue/libpfm.h"
 #include "pmu/catalogue/model.h"
 #include "pmu/catalogue/sysfs.h"
@@ -46,10 +48,7 @@ static void lower(char *ret, size_t n_bytes, const char *text)
 
 static bool is_listed(const struct near *near, const char *name)
 {
-	for (size_t i = 0; i < near->n; i++)
-		if (strcmp(near->best[i].name, name) == 0)
-			return true;
-	return false;
+	return array_find(near->best, near->n, it, strcmp(it->name, name) == 0);
 }
 
 /* In order of distance; of equals the first offered stays. */
@@ -205,11 +204,9 @@ static int add(struct search *search, const struct pmu_event *found, const char 
 		event.config1 = search->min_latency ? search->min_latency : LEAST_LATENCY;
 	if (event.is_latency && event.config1 < LEAST_LATENCY)
 		event.config1 = LEAST_LATENCY;
-	if (event.is_latency && event.config1 > MOST_LATENCY) {
-		snprintf(search->bad, sizeof(search->bad), "ldlat=%llu",
-			 (unsigned long long)event.config1);
-		return -EINVAL;
-	}
+	if (event.is_latency && event.config1 > MOST_LATENCY)
+		return text_refuse(-EINVAL, search->bad, sizeof(search->bad), "ldlat=%llu",
+				   (unsigned long long)event.config1);
 	modify(&event, search->modifiers);
 	snprintf(event.name, sizeof(event.name), "%s", name);
 	search->events[search->n++] = event;
@@ -233,21 +230,17 @@ static int add_terms(struct search *search, const char *pmu, const char *terms)
 static int find_terms(struct search *search)
 {
 	char copy[PMU_EVENT_NAME_BYTES];
-	char *terms, *modifiers;
-	int r;
 
 	snprintf(copy, sizeof(copy), "%s", search->name);
-	terms = strchr(copy, '/');
+	char *terms = strchr(copy, '/');
 	*terms++ = '\0';
-	modifiers = strchr(terms, '/');
-	if (!modifiers || (modifiers[1] && !are_modifiers(modifiers + 1))) {
-		snprintf(search->bad, sizeof(search->bad), "%s",
-			 modifiers ? modifiers + 1 : "no second /");
-		return -EINVAL;
-	}
+	char *modifiers = strchr(terms, '/');
+	if (!modifiers || (modifiers[1] && !are_modifiers(modifiers + 1)))
+		return text_refuse(-EINVAL, search->bad, sizeof(search->bad), "%s",
+				   modifiers ? modifiers + 1 : "no second /");
 	*modifiers++ = '\0';
 	search->modifiers = modifiers;
-	r = add_terms(search, copy, terms);
+	int r = add_terms(search, copy, terms);
 	if (r == -ENOENT)
 		snprintf(search->bad, sizeof(search->bad), "%.63s", copy);
 	return r;
@@ -331,11 +324,10 @@ static int find_model(struct search *search, enum pmu_word word, bool only_corre
 		const struct pmu_model_event *row = pmu_model_event(
 			search->host, pmu, word,
 			word == PMU_WORD_NONE ? pmu_catalogue_bare(search->name) : NULL, 0);
-		int r;
 
 		if (!row || (only_corrections && !row->is_correction))
 			continue;
-		r = add_model(search, pmu, row);
+		int r = add_model(search, pmu, row);
 		if (r < 0 && r != -ENOENT)
 			return r;
 	}

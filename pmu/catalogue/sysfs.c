@@ -37,11 +37,10 @@ static int read_line(const struct pmu_host *host, const char *pmu, const char *p
 		     char **ret_line)
 {
 	char file[PATH_BYTES];
-	int r;
 
 	if (!make_path(host, pmu, path, file))
 		return -ENOENT;
-	r = io_read_file(file, FILE_MAX_BYTES, ret_line, NULL);
+	int r = io_read_file(file, FILE_MAX_BYTES, ret_line, NULL);
 	if (r == 0)
 		(*ret_line)[strcspn(*ret_line, "\n")] = '\0';
 	return r;
@@ -220,14 +219,13 @@ int pmu_sysfs_terms(const struct pmu_host *host, const char *pmu, const char *te
 	struct pmu_event filled = *event;
 	struct terms terms = { host, pmu, &filled, ret_bad, false };
 	uint64_t type;
-	int r;
 
 	ret_bad[0] = '\0';
 	if (!pmu[0] || pmu_sysfs_number(host, pmu, "type", &type) < 0)
 		return -ENOENT;
 	filled.type = (uint32_t)type;
 	snprintf(filled.pmu, sizeof(filled.pmu), "%s", pmu);
-	r = put_terms(&terms, text);
+	int r = put_terms(&terms, text);
 	if (r == 0)
 		*event = filled;
 	return r;
@@ -250,8 +248,7 @@ static int each_name(const char *folder, int (*each)(void *context, const char *
 	if (n < 0)
 		return 0;
 	for (int i = 0; i < n; i++) {
-		if (r == 0)
-			r = each(context, entries[i]->d_name);
+		r = r ?: each(context, entries[i]->d_name);
 		free(entries[i]);
 	}
 	free(entries);

@@ -48,10 +48,9 @@ static int find(const struct hardware_question *question, struct hardware_plan *
 	const struct access_options *options = question->options;
 	const char *asked = options->load_event ? options->load_event : options->store_event;
 	char name[96];
-	int r;
 
 	make_name(question->host, options, name, sizeof(name), &plan->notes);
-	r = pmu_hardware_find(question, asked ? asked : name, plan, ret_refusal);
+	int r = pmu_hardware_find(question, asked ? asked : name, plan, ret_refusal);
 	if (r < 0 || strcmp(plan->events[0].pmu, PMU) == 0)
 		return r;
 	return pmu_refuse(ret_refusal, -EINVAL,
@@ -62,10 +61,8 @@ static int find(const struct hardware_question *question, struct hardware_plan *
 
 static void set_period(const struct access_options *options, struct hardware_plan *plan)
 {
-	uint64_t wanted;
-
 	pmu_hardware_rate(options, PERIOD, plan);
-	wanted = plan->attr.sample_period;
+	uint64_t wanted = plan->attr.sample_period;
 	if (plan->attr.freq || wanted % STEP == 0)
 		return;
 	plan->attr.sample_period = wanted < STEP ? STEP : wanted - wanted % STEP;
@@ -89,13 +86,12 @@ static int plan(const struct hardware_question *question, struct hardware_plan *
 		struct pmu_refusal *ret_refusal)
 {
 	const struct access_options *options = question->options;
-	int r;
 
 	if (question->variant > 1 || (question->variant == 1 && options->mode != ACCESS_MODE_USER))
 		return -ERANGE;
 	if (!pmu_sysfs_has(question->host, PMU, "type"))
 		return refuse_hidden(question->host, ret_refusal);
-	r = find(question, plan, ret_refusal);
+	int r = find(question, plan, ret_refusal);
 	if (r < 0)
 		return r;
 	pmu_hardware_sample(options, plan);

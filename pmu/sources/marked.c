@@ -16,11 +16,10 @@ static int plan(const struct hardware_question *question, struct hardware_plan *
 		struct pmu_refusal *ret_refusal)
 {
 	const struct access_options *options = question->options;
-	int r;
 
 	if (question->variant > 0)
 		return -ERANGE;
-	r = pmu_hardware_find(question, pmu_hardware_name(question), plan, ret_refusal);
+	int r = pmu_hardware_find(question, pmu_hardware_name(question), plan, ret_refusal);
 	if (r < 0)
 		return r;
 	if (options->min_latency)

@@ -45,9 +45,7 @@ const char *pmu_pebs_not_large(const struct perf_event_attr *attr)
 		return "call chains need the kernel at each sample";
 	if (attr->sample_type & ~(uint64_t)LARGE_TYPES)
 		return "what was asked for with samples needs the kernel at each";
-	if (attr->use_clockid)
-		return "perf's own clock cannot be read here";
-	return NULL;
+	return attr->use_clockid ? "perf's own clock cannot be read here" : NULL;
 }
 
 static void remark(const struct perf_event_attr *attr, struct pmu_notes *remarks)
@@ -66,13 +64,12 @@ static int find(const struct hardware_question *question, struct hardware_plan *
 {
 	const char *name = pmu_hardware_name(question);
 	bool is_any_load = strcmp(name, pmu_words[PMU_WORD_LOADS]) == 0;
-	int r;
 
 	if (question->variant == 0)
 		return pmu_hardware_find(question, name, plan, ret_refusal);
 	if (question->variant > 1 || !is_any_load)
 		return -ERANGE;
-	r = pmu_hardware_find(question, pmu_words[PMU_WORD_ALL_LOADS], plan, ret_refusal);
+	int r = pmu_hardware_find(question, pmu_words[PMU_WORD_ALL_LOADS], plan, ret_refusal);
 	pmu_notes_add(&plan->notes, "loads without latency: the kernel refuses the event with it");
 	return r;
 }

@@ -199,11 +199,10 @@ static ssize_t read_signal(struct access_stream *base, pmu_sink sink, void *cont
 {
 	struct signal_stream *stream = signal_stream(base);
 	size_t n_bytes = stream->n_bytes;
-	int r;
 
 	if (n_bytes == 0)
 		return 0;
-	r = sink(context, stream->bytes, n_bytes, stream->n_samples);
+	int r = sink(context, stream->bytes, n_bytes, stream->n_samples);
 	if (r < 0)
 		return r;
 	stream->losses.n_taken += stream->n_samples;

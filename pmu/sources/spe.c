@@ -112,7 +112,6 @@ static int find(const struct hardware_question *question, struct hardware_plan *
 	const struct access_options *options = question->options;
 	const char *asked = options->load_event ? options->load_event : options->store_event;
 	struct finding finding = { .question = question, .plan = plan };
-	int r;
 
 	if (!asked) {
 		pmu_sysfs_each_pmu(question->host, find_one, &finding);
@@ -121,7 +120,7 @@ static int find(const struct hardware_question *question, struct hardware_plan *
 		       : finding.error ? finding.error
 				       : refuse_absent(ret_refusal);
 	}
-	r = pmu_hardware_find(question, asked, plan, ret_refusal);
+	int r = pmu_hardware_find(question, asked, plan, ret_refusal);
 	if (r < 0 || strncmp(plan->events[0].pmu, PMU, strlen(PMU)) == 0)
 		return r;
 	return pmu_refuse(ret_refusal, -EINVAL,
@@ -151,11 +150,9 @@ static void set_period(const struct hardware_question *question, struct hardware
 static int plan(const struct hardware_question *question, struct hardware_plan *plan,
 		struct pmu_refusal *ret_refusal)
 {
-	int r;
-
 	if (question->variant > 0)
 		return -ERANGE;
-	r = find(question, plan, ret_refusal);
+	int r = find(question, plan, ret_refusal);
 	if (r < 0)
 		return r;
 	/* Of the records in the ring; the samples have their own form. */
@@ -193,11 +190,10 @@ static void unmap_areas(struct spe_stream *stream)
 static int map_area(const struct pmu_ring *ring, int fd, uint64_t n_bytes, struct area *ret_area)
 {
 	uint64_t offset = (uint64_t)sysconf(_SC_PAGESIZE) + ring->body_bytes;
-	void *bytes;
 
 	ring->page->aux_offset = offset;
 	ring->page->aux_size = n_bytes;
-	bytes = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
+	void *bytes = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
 	if (bytes == MAP_FAILED)
 		return -errno;
 	*ret_area = (struct area){ .bytes = bytes, .n_bytes = n_bytes };
@@ -245,11 +241,10 @@ static int open_spe(const struct access_source *source, const struct access_opti
 {
 	auto_free struct spe_stream *stream = calloc(1, sizeof(*stream));
 	struct pmu_permissions permissions;
-	int r;
 
 	if (!stream)
 		return pmu_refuse(ret_refusal, -ENOMEM, "no memory left");
-	r = pmu_hardware_init(source, options, &stream->hardware, ret_refusal);
+	int r = pmu_hardware_init(source, options, &stream->hardware, ret_refusal);
 	if (r < 0)
 		return r;
 	r = map_halving(stream);
@@ -329,12 +324,11 @@ static ssize_t give_piece(struct area *area, struct perf_event_mmap_page *page, 
 	struct trace_aux aux = {
 		.raw_ns = clock_raw_ns(), .offset = area->tail, .flags = area->flags, .cpu = cpu
 	};
-	int r;
 
 	if (n > area->n_bytes - at)
 		n = area->n_bytes - at;
 	aux.n_bytes = (uint32_t)n;
-	r = sink(context, &aux, area->bytes + at);
+	int r = sink(context, &aux, area->bytes + at);
 	if (r < 0)
 		return r;
 	area->flags = 0;

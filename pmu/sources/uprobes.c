@@ -55,13 +55,12 @@ enum kind { KIND_PUSH, KIND_ENDBR, KIND_OTHER, KIND_JUMP, KIND_RETURN, KIND_COUN
 static int mount_tracefs(void)
 {
 	auto_close int fs = (int)syscall(SYS_fsopen, "tracefs", 1 /* FSOPEN_CLOEXEC */);
-	int fd;
 
 	if (fs < 0)
 		return -errno;
 	if (syscall(SYS_fsconfig, fs, FSCONFIG_CREATE, NULL, NULL, 0) < 0)
 		return -errno;
-	fd = (int)syscall(SYS_fsmount, fs, 1 /* FSMOUNT_CLOEXEC */, 0);
+	int fd = (int)syscall(SYS_fsmount, fs, 1 /* FSMOUNT_CLOEXEC */, 0);
 	return fd < 0 ? -errno : fd;
 }
 
@@ -117,13 +116,13 @@ static int tell(int events_fd, const char *line)
 static enum kind kind_of(int file_fd, uint64_t offset)
 {
 	uint8_t bytes[4] = { 0 };
-	unsigned first;
 
 	if (io_read_at(file_fd, bytes, sizeof(bytes), offset) <= 0)
 		return KIND_OTHER;
 	if (memcmp(bytes, "\xf3\x0f\x1e\xfa", sizeof(bytes)) == 0)
 		return KIND_ENDBR;
-	first = bytes[0] == 0x41 || bytes[0] == 0xf2 || bytes[0] == 0xf3 ? bytes[1] : bytes[0];
+	unsigned first =
+		bytes[0] == 0x41 || bytes[0] == 0xf2 || bytes[0] == 0xf3 ? bytes[1] : bytes[0];
 	if (first >= 0x50 && first <= 0x57)
 		return KIND_PUSH;
 	if (first == 0xe9 || first == 0xeb)
@@ -376,16 +375,14 @@ static int call_probed(uint64_t tracepoint, struct measured *measured)
 	struct pmu_losses losses = { 0 };
 	struct pmu_ring ring = { 0 };
 	auto_close int fd = -1;
-	int r;
 
 	configure(&options, &attr);
 	pmu_event_fill_common(&attr);
 	attr.inherit = 0;
 	measured->format = (struct pmu_format){ .sample_type = attr.sample_type,
 						.read_format = attr.read_format };
-	r = pmu_event_open(&attr, 0, -1, &fd);
-	if (r == 0)
-		r = pmu_ring_init(&ring, fd, MEASURE_PAGES_LOG2);
+	int r = pmu_event_open(&attr, 0, -1, &fd);
+	r = r ?: pmu_ring_init(&ring, fd, MEASURE_PAGES_LOG2);
 	if (r < 0)
 		return r;
 	ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
@@ -406,7 +403,6 @@ static int measure(int tracefs, uint32_t costs_ns[KIND_COUNT])
 	struct plan_uprobe probes[2 * N_OWN];
 	char group[GROUP_BYTES];
 	uint64_t id = 0;
-	int r;
 
 	if (!measured)
 		return -ENOMEM;
@@ -420,7 +416,7 @@ static int measure(int tracefs, uint32_t costs_ns[KIND_COUNT])
 			(struct plan_uprobe){ own.path, offset + OWN_LAST, i, TRACE_PROBED_LEAVE };
 	}
 	name_group(group);
-	r = add_probes(tracefs, group, &(struct probes){ probes, 2 * N_OWN, nothing });
+	int r = add_probes(tracefs, group, &(struct probes){ probes, 2 * N_OWN, nothing });
 	r = r ?: id_of(tracefs, group, &id) ?: call_probed(id, measured);
 	remove_group(tracefs, group);
 	for (unsigned kind = 0; kind < KIND_COUNT; kind++)
@@ -465,21 +461,18 @@ static int open_uprobes(const struct access_source *source, const struct access_
 	auto_close int tracefs = -1;
 	int r = stream ? open_tracefs(&tracefs) : -ENOMEM;
 
-	if (r == 0)
-		r = measure(tracefs, costs_ns);
+	r = r ?: measure(tracefs, costs_ns);
 	if (r < 0)
 		return refuse(r, ret_refusal);
 	stream->events.base.source = source;
 	name_group(stream->group);
 	r = add_probes(tracefs, stream->group,
 		       &(struct probes){ options->uprobes, options->n_uprobes, costs_ns });
-	if (r == 0)
-		r = id_of(tracefs, stream->group, &own.tracepoint);
+	r = r ?: id_of(tracefs, stream->group, &own.tracepoint);
 	if (r < 0)
 		refuse(r, ret_refusal);
 	own.has_call_chain = false;
-	if (r == 0)
-		r = pmu_event_stream_init(source, &own, &stream->events, ret_refusal);
+	r = r ?: pmu_event_stream_init(source, &own, &stream->events, ret_refusal);
 	if (r < 0) {
 		remove_group(tracefs, stream->group);
 		return r;

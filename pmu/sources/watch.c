@@ -134,7 +134,6 @@ static int open_watch(const struct access_source *source, const struct access_op
 	auto_free struct watch_stream *stream = calloc(1, sizeof(*stream));
 	struct perf_event_attr attr = { .size = sizeof(attr) };
 	uint32_t ring_bytes = options->ring_bytes;
-	int r;
 
 	if (!stream)
 		return pmu_refuse(ret_refusal, -ENOMEM, "no memory left");
@@ -142,7 +141,7 @@ static int open_watch(const struct access_source *source, const struct access_op
 	stream->base.source = source;
 	if (!ring_bytes)
 		ring_bytes = pmu_fits_full_rings() ? source->ring_bytes : source->small_ring_bytes;
-	r = pmu_event_set_open(&attr, options->pid, ring_bytes, &stream->set, ret_refusal);
+	int r = pmu_event_set_open(&attr, options->pid, ring_bytes, &stream->set, ret_refusal);
 	if (r < 0)
 		return r;
 	r = pmu_event_set_add_threads(&stream->set, options);
@@ -216,13 +215,12 @@ int pmu_watch_arm(struct access_stream *stream, unsigned number,
 		  const struct pmu_watch_range *range)
 {
 	struct perf_event_attr attr = watch_stream_const(stream)->set.attr;
-	int r;
 
 	attr.bp_type = range->is_write_only ? HW_BREAKPOINT_W : HW_BREAKPOINT_RW;
 	attr.bp_addr = range->address;
 	attr.bp_len = range->n_bytes; /* HW_BREAKPOINT_LEN_n is n */
 	attr.disabled = 0;
-	r = modify(stream, number, &attr);
+	int r = modify(stream, number, &attr);
 	if (r < 0)
 		pmu_watch_disarm(stream, number); /* not on some CPUs only */
 	return r;

@@ -128,21 +128,18 @@ static int read_bytes(const uint8_t *bytes, size_t n_bytes, struct agent_file *f
 	const Elf64_Ehdr *head = (const void *)bytes;
 	const struct agent *agent;
 	const Elf64_Phdr *headers;
-	int r;
 
 	if (n_bytes < sizeof(*head) || memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 ||
 	    head->e_machine != EM_X86_64 || head->e_phoff > n_bytes ||
 	    head->e_phnum > (n_bytes - head->e_phoff) / sizeof(*headers))
 		return -ENOEXEC;
 	headers = (const void *)(bytes + head->e_phoff);
-	r = measure(headers, head->e_phnum, file);
-	if (r == 0)
-		r = fill(bytes, n_bytes, headers, head->e_phnum, file);
+	int r = measure(headers, head->e_phnum, file);
+	r = r ?: fill(bytes, n_bytes, headers, head->e_phnum, file);
 	for (size_t i = 0; r == 0 && i < head->e_phnum; i++)
 		if (headers[i].p_type == PT_DYNAMIC)
 			r = read_dynamic(&headers[i], file);
-	if (r == 0)
-		r = check_relocations(file);
+	r = r ?: check_relocations(file);
 	agent = r == 0 ? agent_file_at(file, file->agent, sizeof(*agent)) : NULL;
 	if (r == 0 && (!agent || agent->magic != AGENT_MAGIC || agent->version != RING_VERSION))
 		r = -ENOEXEC;
@@ -154,17 +151,15 @@ int agent_file_read(const char *path, struct agent_file *ret_file)
 	auto_agent_file struct agent_file file = { 0 };
 	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
 	struct stat status;
-	void *bytes;
-	int r;
 
 	if (fd < 0 || fstat(fd, &status) < 0)
 		return -errno;
 	if (status.st_size <= 0)
 		return -ENOEXEC;
-	bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	void *bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (bytes == MAP_FAILED)
 		return -errno;
-	r = read_bytes(bytes, (size_t)status.st_size, &file);
+	int r = read_bytes(bytes, (size_t)status.st_size, &file);
 	munmap(bytes, (size_t)status.st_size);
 	if (r < 0)
 		return r;

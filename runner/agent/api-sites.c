@@ -65,10 +65,8 @@ int api_sites_read(const char *path, struct api_site **ret_sites, size_t *ret_n)
 		    (data = elf_getdata(section, NULL)) && data->d_buf)
 			r = read_notes(data, &sites);
 	elf_end(elf);
-	if (r < 0) {
-		free(sites.items);
-		return r;
-	}
+	if (r < 0)
+		return free(sites.items), r;
 	*ret_sites = sites.items;
 	*ret_n = sites.n;
 	return 0;

@@ -66,7 +66,6 @@ static void serve(const struct inject_order *order, int fd, pid_t recorder, int 
 	struct recording_static question = { 0 };
 	struct inject inject = { .news_fd = news_fd, .asks_fd = fd };
 	char byte;
-	int r;
 
 	if (receive(fd, news_fd, &question, sizeof(question)) != sizeof(question) ||
 	    !is_allowed(fd, &question, recorder) ||
@@ -78,7 +77,7 @@ static void serve(const struct inject_order *order, int fd, pid_t recorder, int 
 		return;
 	}
 	inject.is_spawn = question.is_spawn;
-	r = inject_begin(&inject, (pid_t)question.tid);
+	int r = inject_begin(&inject, (pid_t)question.tid);
 	answer(fd, r);
 	if (r == 0)
 		inject_end(&inject, order);

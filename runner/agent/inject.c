@@ -112,11 +112,10 @@ static bool is_off(const struct inject *inject)
 {
 	struct pollfd poll_fd = { .fd = inject->asks_fd, .events = POLLIN };
 	char byte = 0;
-	ssize_t n;
 
 	if (poll(&poll_fd, 1, WAIT_MS) <= 0)
 		return false;
-	n = recv(inject->asks_fd, &byte, 1, MSG_DONTWAIT);
+	ssize_t n = recv(inject->asks_fd, &byte, 1, MSG_DONTWAIT);
 	if (n == 0 && !inject->is_spawn)
 		usleep(WAIT_MS * 1000); /* it can be read for ever */
 	return n == 1 ? byte == RECORDING_STATIC_FAILED : n == 0 && inject->is_spawn;
@@ -206,7 +205,6 @@ static int go_to_call(pid_t pid)
 static int call(struct guest *guest, long number, const uint64_t arguments[6], long *ret_result)
 {
 	struct user_regs_struct registers = guest->registers;
-	int r;
 
 	registers.rip = guest->call_at;
 	registers.rax = (uint64_t)number;
@@ -219,7 +217,7 @@ static int call(struct guest *guest, long number, const uint64_t arguments[6], l
 	registers.r9 = arguments[5];
 	if (ptrace(PTRACE_SETREGS, guest->pid, NULL, &registers) < 0)
 		return -errno;
-	r = go_to_call(guest->pid) ?: go_to_call(guest->pid);
+	int r = go_to_call(guest->pid) ?: go_to_call(guest->pid);
 	if (r == 0 && ptrace(PTRACE_GETREGS, guest->pid, NULL, &registers) < 0)
 		r = -errno;
 	if (r == 0)
@@ -245,14 +243,13 @@ static int read_auxiliary(struct guest *guest)
 	uint64_t at = guest->registers.rsp + 8, word = 1;
 	Elf64_auxv_t items[MAX_AUXILIARY];
 	unsigned n_zeros = 0;
-	ssize_t n;
 
 	for (uint64_t i = 0; n_zeros < 2 && i < MAX_STACK_WORDS; i++, at += sizeof(word)) {
 		if (read_memory(guest, at, &word, sizeof(word)) < 0)
 			return -EFAULT;
 		n_zeros += word == 0;
 	}
-	n = pread(guest->memory_fd, items, sizeof(items), (off_t)at);
+	ssize_t n = pread(guest->memory_fd, items, sizeof(items), (off_t)at);
 	for (size_t i = 0; n > 0 && i < (size_t)n / sizeof(*items); i++) {
 		if (items[i].a_type == AT_NULL)
 			break;
@@ -580,16 +577,12 @@ static int write_all(struct guest *guest, const struct slots *slots)
 
 	for (size_t i = 0; r == 0 && i < file->n_segments; i++)
 		r = write_segment(guest, &file->segments[i]);
-	if (r == 0)
-		r = write_memory(guest, slots->address, slots->bytes, slots->n_used * SLOT_BYTES);
+	r = r ?: write_memory(guest, slots->address, slots->bytes, slots->n_used * SLOT_BYTES);
 	if (r == 0 && guest->table)
 		r = write_memory(guest, guest->base + guest->table_at, guest->table,
 				 guest->table_bytes);
-	if (r == 0)
-		r = protect(guest, guest->slots_at, guest->table_at, PROT_READ | PROT_EXEC);
-	if (r == 0)
-		r = protect(guest, guest->table_at, guest->n_bytes, PROT_READ);
-	return r;
+	r = r ?: protect(guest, guest->slots_at, guest->table_at, PROT_READ | PROT_EXEC);
+	return r ?: protect(guest, guest->table_at, guest->n_bytes, PROT_READ);
 }
 
 /* All of them or none. */
@@ -643,8 +636,7 @@ static int put_in(struct guest *guest)
 		r = unwind_table_make(guest->path, guest->bias, guest->base + guest->table_at,
 				      &guest->table, &guest->table_bytes);
 	}
-	if (r == 0)
-		r = write_all(guest, &slots) ?: write_jumps(guest) ?: lead_api(guest);
+	r = r ?: write_all(guest, &slots) ?: write_jumps(guest) ?: lead_api(guest);
 	return r < 0 && !guest->message[0] ? fail(guest, r, "the agent cannot be written") : r;
 }
 
@@ -654,21 +646,17 @@ static int prepare(struct guest *guest)
 
 	if (r < 0)
 		return fail(guest, r, AGENT_LIBRARY " cannot be read");
-	r = read_auxiliary(guest);
-	if (r == 0)
-		r = read_program(guest);
-	if (r == 0)
-		r = guest->order->find(guest->path, &guest->entries);
+	r = read_auxiliary(guest) ?: read_program(guest);
+	r = r ?: guest->order->find(guest->path, &guest->entries);
 	/* How large it is; where it lies is known later. */
 	if (r == 0)
 		r = unwind_table_make(guest->path, guest->bias, guest->start, &guest->table,
 				      &guest->table_bytes);
 	if (r < 0)
 		return fail(guest, r, "its file cannot be read");
-	if (guest->entries.lacks_heap) {
-		snprintf(guest->message, INJECT_MESSAGE_BYTES, "%s", guest->entries.why);
-		return -ENOENT;
-	}
+	if (guest->entries.lacks_heap)
+		return text_refuse(-ENOENT, guest->message, INJECT_MESSAGE_BYTES, "%s",
+				   guest->entries.why);
 	lay_out(guest);
 	return 0;
 }
@@ -680,8 +668,7 @@ static int enter(struct guest *guest)
 	int r = prepare(guest);
 	long unused;
 
-	if (r == 0)
-		r = put_in(guest);
+	r = r ?: put_in(guest);
 	if (r < 0 && guest->base)
 		call(guest, SYS_munmap, (const uint64_t[6]){ guest->base, guest->n_bytes },
 		     &unused);
@@ -714,10 +701,9 @@ static int inject(struct guest *guest)
 void inject_say(const struct inject *inject, pid_t pid, struct inject_news *news)
 {
 	char path[PATH_MAX], link[32];
-	ssize_t n;
 
 	snprintf(link, sizeof(link), "/proc/%d/exe", (int)pid);
-	n = readlink(link, path, sizeof(path) - 1);
+	ssize_t n = readlink(link, path, sizeof(path) - 1);
 	path[n > 0 ? n : 0] = '\0';
 	snprintf(news->name, sizeof(news->name), "%.63s", text_base_name(path));
 	(void)!send(inject->news_fd, news, sizeof(*news), MSG_NOSIGNAL | MSG_DONTWAIT);

@@ -95,15 +95,13 @@ int slots_add(struct slots *slots, const struct allocator_entry *entry, uint64_t
 	uint8_t *bytes = slots->bytes + slots->n_used * SLOT_BYTES;
 	uint64_t at = slots->address + slots->n_used * SLOT_BYTES;
 	struct slot slot = { .moved = at + AT_CODE };
-	int r;
 
 	if (slots->n_used == slots->n || !entry->can_patch)
 		return -EINVAL;
 	memset(bytes, 0xcc, SLOT_BYTES);
 	fill_head(slots, bytes, hook);
-	r = fill_code(slots, &entry->patch, bytes + AT_CODE, at + AT_CODE);
-	if (r == 0)
-		r = make_jumps(&entry->patch, slots->bias + entry->patch.address, at, &slot);
+	int r = fill_code(slots, &entry->patch, bytes + AT_CODE, at + AT_CODE);
+	r = r ?: make_jumps(&entry->patch, slots->bias + entry->patch.address, at, &slot);
 	if (r < 0)
 		return r;
 	*ret_slot = slot;

@@ -31,18 +31,10 @@ static int add_row(void *user, uint64_t begin, uint64_t entry)
 {
 	struct rows *rows = user;
 
-	if (grow_one(&rows->items, rows->n, &rows->n_allocated) < 0)
-		return -ENOMEM;
-	rows->items[rows->n++] = (struct row){ begin, entry };
-	return 0;
+	return array_add(rows->items, rows->n, rows->n_allocated, (struct row){ begin, entry });
 }
 
-static int compare(const void *a, const void *b)
-{
-	const struct row *left = a, *right = b;
-
-	return left->start < right->start ? -1 : left->start > right->start;
-}
+DEFINE_ORDER(compare, struct row, BY(start));
 
 static bool has_table(Elf *elf)
 {
@@ -88,20 +80,18 @@ int unwind_table_make(const char *path, uint64_t bias, uint64_t to, uint8_t **re
 {
 	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
 	struct rows rows = { 0 };
-	Elf *elf;
-	int r;
 
 	if (fd < 0)
 		return -errno;
 	elf_version(EV_CURRENT);
-	elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+	Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
 	*ret_bytes = NULL;
 	*ret_n = 0;
 	if (!elf || has_table(elf)) {
 		elf_end(elf);
 		return 0;
 	}
-	r = unwind_each_begin(elf, add_row, &rows);
+	int r = unwind_each_begin(elf, add_row, &rows);
 	if (r == 0 && rows.n > 0) {
 		qsort(rows.items, rows.n, sizeof(*rows.items), compare);
 		r = write_table(&rows, (int64_t)(bias - to), ret_bytes, ret_n);

@@ -80,10 +80,8 @@ int run_code_create(const struct run_code_options *options, const struct code_ch
 	code->piece = malloc(SNAPSHOT_PIECE_BYTES);
 	if (!code->piece ||
 	    code_changing_create(sink, code->options.max_changing_pages,
-				 code->options.max_changing_bytes, &code->changing) < 0) {
-		run_code_destroy(code);
-		return -ENOMEM;
-	}
+				 code->options.max_changing_bytes, &code->changing) < 0)
+		return run_code_destroy(code), -ENOMEM;
 	*ret_code = code;
 	return 0;
 }
@@ -95,9 +93,7 @@ struct run_code *run_code_destroy(struct run_code *code)
 	for (size_t i = 0; i < code->n_images; i++)
 		run_code_forget_image(code, (uint32_t)i);
 	code_changing_destroy(code->changing);
-	free(code->images);
-	free(code->piece);
-	free(code);
+	free_all(code->images, code->piece, code);
 	return NULL;
 }
 
@@ -220,7 +216,6 @@ static int store_page(struct run_code *code, const struct request *request, uint
 				   .ticks = request->ticks,
 				   .begin_raw_ns = clock_raw_ns() };
 	size_t n = read_code(request, page, bytes, wish);
-	int r;
 
 	if (n >= RUN_CODE_PAGE_BYTES && !code_maps_is_code_now(request->pid, page))
 		n = 0;
@@ -228,7 +223,7 @@ static int store_page(struct run_code *code, const struct request *request, uint
 	if (n < RUN_CODE_PAGE_BYTES)
 		return remember(code, request->image, page, PAGE_UNREADABLE);
 	head.n_bytes = (uint32_t)n;
-	r = emit(code, request->process_id, &head, bytes);
+	int r = emit(code, request->process_id, &head, bytes);
 	if (r < 0)
 		return r;
 	code->counts.n_pages++;
@@ -351,11 +346,10 @@ static int64_t store_map(struct run_code *code, const struct request *request,
 					   .begin_raw_ns = clock_raw_ns(),
 					   .kind = TRACE_CODE_DATA };
 		size_t n = read_process(request, head.address, code->piece, wanted, READ_WANTED);
-		int r;
 
 		head.end_raw_ns = clock_raw_ns();
 		head.n_bytes = (uint32_t)n;
-		r = n ? emit(code, request->process_id, &head, code->piece) : 0;
+		int r = n ? emit(code, request->process_id, &head, code->piece) : 0;
 		if (r < 0)
 			return r;
 		done += n;
@@ -419,11 +413,9 @@ static int want_changing(struct run_code *code, const struct request *request, u
 
 static int want_fixed(struct run_code *code, const struct request *request, uint64_t page)
 {
-	int r;
-
 	if (!code->sink.lines)
 		return 0;
-	r = ensure_page(code, request, page, READ_NEEDED);
+	int r = ensure_page(code, request, page, READ_NEEDED);
 	page += RUN_CODE_PAGE_BYTES;
 	if (r <= 0 || page_set_get(&request->image->pages, page) != PAGE_UNKNOWN)
 		return r;

@@ -119,9 +119,7 @@ struct code_changing *code_changing_destroy(struct code_changing *changing)
 			page = next;
 		}
 	}
-	free(changing->wanted);
-	free(changing->groups);
-	free(changing);
+	free_all(changing->wanted, changing->groups, changing);
 	return NULL;
 }
 
@@ -477,13 +475,12 @@ static int take_page(struct code_changing *changing, struct reading *reading, si
 					 .kind = TRACE_CODE_CHANGING };
 	struct page *page = reading->pages[i];
 	bool is_first = page->is_needed && !page->is_told;
-	uint64_t changed;
 	int r = 0;
 
 	if (is_first)
 		r = tell_before(changing, page, head);
 	page->is_told = page->is_told || page->is_needed;
-	changed = compare(page, changing->chunk[i]);
+	uint64_t changed = compare(page, changing->chunk[i]);
 	page->begin_ns = reading->begin_ns;
 	page->end_ns = reading->end_ns;
 	if (changed)
@@ -554,11 +551,10 @@ static int compare_processes(const void *left, const void *right)
 int code_changing_round(struct code_changing *changing, uint64_t ticks)
 {
 	struct reading reading = { .ticks = ticks };
-	int r;
 
 	if (changing->n_pages == 0)
 		return 0;
-	r = want_all_new(changing) ?: want_recent(changing) ?: add_in_turn(changing);
+	int r = want_all_new(changing) ?: want_recent(changing) ?: add_in_turn(changing);
 	if (changing->n_wanted > 1)
 		qsort(changing->wanted, changing->n_wanted, sizeof(struct page *),
 		      compare_processes);

@@ -138,10 +138,7 @@ static bool read_maps(struct code_maps *maps, pid_t pid)
 static const struct code_range *find_range(const struct code_range *ranges, size_t n,
 					   uint64_t address)
 {
-	for (size_t i = 0; i < n; i++)
-		if (address >= ranges[i].start && address < ranges[i].end)
-			return &ranges[i];
-	return NULL;
+	return array_find(ranges, n, it, address >= it->start && address < it->end);
 }
 
 bool code_maps_is_fixed(struct code_maps *maps, pid_t pid, uint64_t address)
@@ -203,7 +200,6 @@ void code_maps_changed(struct code_maps *maps, uint64_t start, uint64_t size, bo
 
 void code_maps_finish(struct code_maps *maps)
 {
-	free(maps->fixed);
-	free(maps->constant);
+	free_all(maps->fixed, maps->constant);
 	*maps = (struct code_maps){ 0 };
 }

@@ -706,10 +706,8 @@ int run_data_create(const struct code_changing_sink *sink, struct run_code *code
 	data->held = malloc(MAX_HELD_BYTES);
 	data->pages = data_pages_create();
 	if (!data->held || !data->pages ||
-	    decode_create(DECODE_MACHINE_X86_64, &memory, 0, &data->decoder) < 0) {
-		run_data_destroy(data);
-		return -ENOMEM;
-	}
+	    decode_create(DECODE_MACHINE_X86_64, &memory, 0, &data->decoder) < 0)
+		return run_data_destroy(data), -ENOMEM;
 	*ret_data = data;
 	return 0;
 }

@@ -106,7 +106,6 @@ static size_t read_code(void *user, uint32_t process, uint64_t address, uint64_t
 	struct samples_private *private_samples = user;
 	size_t in_page = 4096 - (size_t)(address % 4096);
 	size_t n_pages = 1;
-	ssize_t n;
 
 	code_spans_add(&private_samples->spans, process, address, address + n_bytes);
 	if (private_samples->pid == 0 || is_renewed(private_samples, process, address, time))
@@ -130,7 +129,7 @@ static size_t read_code(void *user, uint32_t process, uint64_t address, uint64_t
 			(struct iovec){ (void *)(uintptr_t)(address + in_page), n_bytes - in_page };
 		n_pages = 2;
 	}
-	n = process_vm_readv(private_samples->pid, &local, 1, remote, n_pages, 0);
+	ssize_t n = process_vm_readv(private_samples->pid, &local, 1, remote, n_pages, 0);
 	if (n > 0 && private_samples->code && !is_code_now(private_samples, address, (size_t)n))
 		return 0;
 	if (n >= 0 || errno != EPERM)
@@ -147,18 +146,15 @@ int samples_private_create(struct trace_writer *writer, struct run_code *code,
 	struct decode_memory memory = { .code = read_code,
 					.version = code ? version_of : NULL,
 					.user = private_samples };
-	int err;
 
 	if (!private_samples)
 		return -ENOMEM;
 	private_samples->writer = writer;
 	private_samples->code = code;
 	private_samples->round = 1;
-	err = decode_create(DECODE_MACHINE_X86_64, &memory, 0, &private_samples->decoder);
-	if (err < 0) {
-		free(private_samples);
-		return err;
-	}
+	int err = decode_create(DECODE_MACHINE_X86_64, &memory, 0, &private_samples->decoder);
+	if (err < 0)
+		return free(private_samples), err;
 	*ret_private = private_samples;
 	return 0;
 }

@@ -51,15 +51,14 @@ size_t mapped_file_read(pid_t pid, uint64_t address, void *bytes, size_t n_bytes
 {
 	struct wanted wanted = { .address = address };
 	auto_close int fd = -1;
-	ssize_t n;
 
 	if (image_each_map(pid, look_at_map, &wanted) < 0 || wanted.inode == 0)
 		return 0;
 	fd = open_file(pid, &wanted);
 	if (fd < 0)
 		return 0;
-	n = pread(fd, bytes, n_bytes < wanted.n_bytes ? n_bytes : (size_t)wanted.n_bytes,
-		  (off_t)wanted.file_offset);
+	ssize_t n = pread(fd, bytes, n_bytes < wanted.n_bytes ? n_bytes : (size_t)wanted.n_bytes,
+			  (off_t)wanted.file_offset);
 	return n > 0 ? (size_t)n : 0;
 }
 

@@ -27,11 +27,9 @@ static size_t find(const uint64_t *slots, size_t n_slots, uint64_t page)
 
 enum page_state page_set_get(const struct page_set *set, uint64_t page)
 {
-	uint64_t state;
-
 	if (!set->n_slots)
 		return PAGE_UNKNOWN;
-	state = set->slots[find(set->slots, set->n_slots, page)] & STATE_MASK;
+	uint64_t state = set->slots[find(set->slots, set->n_slots, page)] & STATE_MASK;
 	return state == FORGOTTEN ? PAGE_UNKNOWN : (enum page_state)state;
 }
 
@@ -58,11 +56,10 @@ static int make_room(struct page_set *set)
 int page_set_put(struct page_set *set, uint64_t page, enum page_state state)
 {
 	int r = make_room(set);
-	size_t i;
 
 	if (r < 0)
 		return r;
-	i = find(set->slots, set->n_slots, page);
+	size_t i = find(set->slots, set->n_slots, page);
 	set->n += set->slots[i] == 0;
 	set->slots[i] = page | (state == PAGE_UNKNOWN ? FORGOTTEN : (uint64_t)state);
 	return 0;

@@ -26,13 +26,12 @@ static ssize_t read_by_file(pid_t pid, uint64_t address, void *bytes, size_t n_b
 {
 	char path[64];
 	auto_close int fd = -1;
-	ssize_t n;
 
 	snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	n = pread(fd, bytes, n_bytes, (off_t)address);
+	ssize_t n = pread(fd, bytes, n_bytes, (off_t)address);
 	return n < 0 ? -errno : n;
 }
 

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "common/array.h"
 #include "runner/sampling/sampling.h"
 #include "runner/trace-records-write.h"
 
@@ -136,24 +137,16 @@ int samples_facts(const struct samples *samples, const struct run_options *optio
 	const struct samples_rate *rate = &samples->rate;
 	int err = sink(context, "memsight.source", options->source ? options->source : "auto");
 
-	if (err == 0)
-		err = give_number(sink, context, "memsight.rate_limit_hz", rate->limit_hz);
+	err = err ?: give_number(sink, context, "memsight.rate_limit_hz", rate->limit_hz);
 	if (err == 0 && options->budget)
 		err = sink(context, "memsight.budget", options->budget);
-	if (err == 0)
-		err = give_number(sink, context, "memsight.budget_rate_hz", rate->freq_hz);
-	if (err == 0)
-		err = give_number(sink, context, "memsight.sample_cost_ns", rate->cost_ns);
-	return err;
+	err = err ?: give_number(sink, context, "memsight.budget_rate_hz", rate->freq_hz);
+	return err ?: give_number(sink, context, "memsight.sample_cost_ns", rate->cost_ns);
 }
 
 bool samples_has(const struct samples *samples, enum access_role role)
 {
-	for (size_t i = 0; i < samples->n_streams; i++) {
-		if (samples->streams[i].source->role == role)
-			return true;
-	}
-	return false;
+	return array_find(samples->streams, samples->n_streams, it, it->source->role == role);
 }
 
 uint64_t samples_count(const struct samples *samples, enum access_role role)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/text.h"
 #include "pmu/choice.h"
 #include "pmu/signal.h"
@@ -29,11 +30,8 @@ enum {
 
 static struct samples_stream *signal_stream(struct samples *samples)
 {
-	for (size_t i = 0; i < samples->n_streams; i++) {
-		if (samples->streams[i].source == &pmu_source_signal)
-			return &samples->streams[i];
-	}
-	return NULL;
+	return array_find(samples->streams, samples->n_streams, it,
+			  it->source == &pmu_source_signal);
 }
 
 uint64_t samples_signal_period(const struct samples *samples)
@@ -204,8 +202,7 @@ static int open_one(struct samples *samples, struct pmu_chosen *chosen,
 	err = store_source(samples, source->name, pmu_stream_unit(mine->stream), &record,
 			   pmu_stream_notes(mine->stream));
 	mine->source_id = (uint32_t)samples->n_sources;
-	if (err == 0)
-		err = store_detail(samples, mine) ?: samples_store_perf_clock(mine);
+	err = err ?: store_detail(samples, mine) ?: samples_store_perf_clock(mine);
 	note(samples, source, pmu_stream_notes(mine->stream));
 	if (source->role == ACCESS_ROLE_TASKS) {
 		samples->tracker->has_task_records = true;
@@ -447,8 +444,7 @@ int samples_open(struct samples *samples, const struct run_options *options, pid
 		samples_rate_parse_budget(options->budget, &samples->rate.budget_ppm);
 	pmu_choice_resolve(&choice, &access);
 	err = open_beside(samples, options, &choice, &access);
-	if (err == 0)
-		err = open_all(samples, &choice, &access);
+	err = err ?: open_all(samples, &choice, &access);
 	if (err == 0)
 		refuse_idle_options(samples, &access);
 	if (err == 0 && options->is_strict && (samples->refusal[0] || samples->given_up[0]))

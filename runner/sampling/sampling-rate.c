@@ -53,11 +53,9 @@ static uint64_t next_random(struct samples_rate *rate)
 static void choose_by_budget(struct samples_rate *rate, const struct access_source *source,
 			     struct access_options *access)
 {
-	uint64_t most_hz;
-
 	rate->cost_ns = pmu_cost_measure(source, access);
 	/* budget_ppm / 10^6 of a second, at so many ns each. */
-	most_hz = (uint64_t)rate->budget_ppm * 1000 / (rate->cost_ns + COLLECTOR_NS) ?: 1;
+	uint64_t most_hz = (uint64_t)rate->budget_ppm * 1000 / (rate->cost_ns + COLLECTOR_NS) ?: 1;
 	if (access->freq_hz == 0 || access->freq_hz > most_hz)
 		access->freq_hz = most_hz < MAX_HZ ? most_hz : MAX_HZ;
 	access->n_levels = SAMPLES_RATE_LEVELS;
@@ -68,16 +66,15 @@ void samples_rate_choose(struct samples_rate *rate, const struct access_source *
 			 struct access_options *access)
 {
 	uint64_t limit_hz = pmu_max_sample_rate();
-	uint64_t asked_hz;
 
 	access->has_jitter = true;
 	if (rate->budget_ppm && access->period == 0)
 		choose_by_budget(rate, source, access);
 	if (limit_hz == 0)
 		return;
-	asked_hz = access->period    ? NS_PER_SECOND / access->period
-		   : access->freq_hz ? access->freq_hz
-				     : PMU_DEFAULT_FREQ_HZ;
+	uint64_t asked_hz = access->period    ? NS_PER_SECOND / access->period
+			    : access->freq_hz ? access->freq_hz
+					      : PMU_DEFAULT_FREQ_HZ;
 	access->min_period = NS_PER_SECOND / limit_hz;
 	if (asked_hz <= limit_hz)
 		return;

@@ -35,16 +35,14 @@ static int take_sample(struct samples *samples, const struct samples_stream *str
 {
 	struct pmu_origin origin;
 	struct pmu_record record;
-	struct image *image;
 	uint64_t ip;
-	int r;
 
 	if (!pmu_record_sample_ip(&stream->format, bytes, n_bytes, &origin, &ip))
 		return 0;
-	image = images_find(&samples->tracker->images, (pid_t)origin.pid);
+	struct image *image = images_find(&samples->tracker->images, (pid_t)origin.pid);
 	if (!image)
 		return 0;
-	r = run_code_sample(samples->code, image->id, image->pid, ip, samples->now_ticks);
+	int r = run_code_sample(samples->code, image->id, image->pid, ip, samples->now_ticks);
 	if (r < 0 || !samples->data || !(stream->format.sample_type & PERF_SAMPLE_REGS_USER) ||
 	    !run_data_wants(samples->data, image, ip) ||
 	    pmu_record_parse(&stream->format, bytes, n_bytes, &record) <= 0)
@@ -91,7 +89,6 @@ static int take_hit(struct samples *samples, const struct samples_stream *stream
 		    size_t n_bytes)
 {
 	struct pmu_record record;
-	struct image *image;
 	uint64_t ip;
 
 	if (pmu_record_parse(&stream->format, bytes, n_bytes, &record) <= 0) {
@@ -100,7 +97,7 @@ static int take_hit(struct samples *samples, const struct samples_stream *stream
 	}
 	if (samples->watches)
 		watches_hit(samples->watches, record.sample.address);
-	image = images_find(&samples->tracker->images, (pid_t)record.origin.pid);
+	struct image *image = images_find(&samples->tracker->images, (pid_t)record.origin.pid);
 	if (!image || !samples->code || samples->private_samples)
 		return 0;
 	ip = record.sample.ip;
@@ -114,12 +111,11 @@ static void look_for_heat(struct samples *samples, const struct samples_stream *
 			  const void *bytes, size_t n_bytes)
 {
 	struct pmu_record record;
-	struct image *image;
 
 	if (!(stream->format.sample_type & PERF_SAMPLE_REGS_USER) ||
 	    pmu_record_parse(&stream->format, bytes, n_bytes, &record) <= 0)
 		return;
-	image = images_find(&samples->tracker->images, (pid_t)record.origin.pid);
+	struct image *image = images_find(&samples->tracker->images, (pid_t)record.origin.pid);
 	if (image)
 		watches_sample(samples->watches, &record, image);
 }
@@ -170,7 +166,6 @@ int samples_take_records(void *context, const void *records, size_t n_bytes, uin
 {
 	struct samples_stream *stream = context;
 	struct samples *samples = stream->owner;
-	int err;
 
 	samples->n_new += n_samples;
 	stream->n_taken += n_samples;
@@ -183,7 +178,7 @@ int samples_take_records(void *context, const void *records, size_t n_bytes, uin
 		samples->n_unwritten += n_samples;
 		return 0;
 	}
-	err = look_at_records(stream, records, n_bytes);
+	int err = look_at_records(stream, records, n_bytes);
 	if (err < 0 || samples->is_muted || is_secret(stream))
 		return err;
 	return trace_writer_perf(samples->writer, stream->source_id, records, n_bytes, n_samples);
@@ -196,12 +191,7 @@ struct task_entry {
 	size_t offset;
 };
 
-static int compare_tasks(const void *left, const void *right)
-{
-	const struct task_entry *a = left, *b = right;
-
-	return ORDER(a->time_ns, b->time_ns) ?: ORDER(a->offset, b->offset);
-}
+DEFINE_ORDER(compare_tasks, struct task_entry, BY(time_ns) ?: BY(offset));
 
 static const struct pmu_format *task_format(const struct samples *samples)
 {
@@ -287,14 +277,13 @@ static int tell_tracker(struct samples *samples)
 	const struct pmu_format *format = task_format(samples);
 	size_t max_entries = samples->task_bytes / sizeof(struct perf_event_header);
 	struct task_entry *entries;
-	size_t n;
 
 	if (!format || max_entries == 0)
 		return 0;
 	entries = malloc(max_entries * sizeof(*entries));
 	if (!entries)
 		return -ENOMEM;
-	n = list_tasks(samples, format, entries);
+	size_t n = list_tasks(samples, format, entries);
 	qsort(entries, n, sizeof(*entries), compare_tasks);
 	for (size_t i = 0; i < n; i++) {
 		struct pmu_record record;
@@ -437,8 +426,7 @@ int samples_read(struct samples *samples, uint64_t now_ticks, const struct clock
 	if (err == 0 && samples->private_samples)
 		err = samples_private_flush(samples->private_samples, take_private, read_tasks,
 					    samples);
-	if (err == 0)
-		err = page_nodes_flush(&samples->nodes);
+	err = err ?: page_nodes_flush(&samples->nodes);
 	samples_rate_spent(&samples->rate, begin_ns);
 	return err < 0 ? err : look_at_rate(samples);
 }

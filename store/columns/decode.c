@@ -295,8 +295,7 @@ int chunk_column_values(struct chunk_decoder *decoder, const void *bytes, size_t
 		.list = decoder->list,
 	};
 	int r = read_list(decoder, &input, &reading);
-	if (r == 0)
-		r = read_planes(decoder, &input, head.n_planes, head.n_rows);
+	r = r ?: read_planes(decoder, &input, head.n_planes, head.n_rows);
 	if (r == 0)
 		r = wanted->rows ? put_chosen(decoder, &reading) : put_all(decoder, &reading);
 	return r == 0 && input.n_left > 0 ? -EBADMSG : r;

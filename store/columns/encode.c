@@ -284,8 +284,7 @@ int chunk_column_encode(struct chunk_encoder *encoder, const struct chunk_values
 	int r = plan.coding == CHUNK_DICTIONARY ? number(encoder, values, &survey, &narrowed)
 						: narrow(encoder, values, &survey, &narrowed);
 
-	if (r == 0)
-		r = write_planes(encoder, &narrowed, &n_out);
+	r = r ?: write_planes(encoder, &narrowed, &n_out);
 	if (r < 0)
 		return r;
 	if (plan.coding == CHUNK_RELATIVE)

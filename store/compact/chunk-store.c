@@ -77,8 +77,8 @@ static void forget(struct chunk_store *store)
 {
 	for (unsigned i = 0; i < CHUNK_SERIES; i++) {
 		for (size_t j = 0; j < store->series[i].n; j++) {
-			free(store->series[i].heads[j].ranges);
-			free(store->series[i].heads[j].frames);
+			free_all(store->series[i].heads[j].ranges,
+				 store->series[i].heads[j].frames);
 		}
 		store->series[i].n = 0;
 	}
@@ -100,13 +100,8 @@ struct chunk_store *chunk_store_close(struct chunk_store *store)
 	sqlite3_finalize(store->column);
 	sqlite3_finalize(store->data_version);
 	chunk_decoder_close(store->decoder);
-	free(store->columns);
-	free(store->bytes.at);
-	free(store->places);
-	free(store->values);
-	free(store->schema);
-	free(store->table);
-	free(store);
+	free_all(store->columns, store->bytes.at, store->places, store->values, store->schema,
+		 store->table, store);
 	return NULL;
 }
 
@@ -202,13 +197,9 @@ static int read_head(struct chunk_store *store, sqlite3_stmt *row)
 	if (series->n > 0 && series->heads[series->n - 1].last_row >= head.first_row)
 		return -EBADMSG;
 	int r = grow_array(&series->heads, series->n, &series->n_allocated, sizeof(head));
-	if (r == 0)
-		r = read_ranges(store, row, &head);
-	if (r < 0) {
-		free(head.ranges);
-		free(head.frames);
-		return r;
-	}
+	r = r ?: read_ranges(store, row, &head);
+	if (r < 0)
+		return free_all(head.ranges, head.frames), r;
 	series->heads[series->n++] = head;
 	store->n_rows += n_rows;
 	return 0;
@@ -234,8 +225,7 @@ static int read_version(struct chunk_store *store, int64_t *ret_version)
 			? 0
 			: prepare(store, "PRAGMA \"%w\".data_version", &store->data_version);
 
-	if (r == 0)
-		r = statement_step(store->data_version);
+	r = r ?: statement_step(store->data_version);
 	if (r == 1)
 		*ret_version = sqlite3_column_int64(store->data_version, 0);
 	if (store->data_version)
@@ -383,12 +373,10 @@ int chunk_read_column(struct chunk_decoder *decoder, struct chunk_reading *readi
 		r = find_piece(reading, (unsigned)piece.outline.other, &before);
 		if (r == 0 && before.outline.other >= 0) /* the writer's are relative once */
 			r = -EBADMSG;
-		if (r == 0)
-			r = chunk_column_values(decoder, before.at, before.n, &first);
+		r = r ?: chunk_column_values(decoder, before.at, before.n, &first);
 		wanted.others = others;
 	}
-	if (r == 0)
-		r = chunk_column_values(decoder, piece.at, piece.n, &wanted);
+	r = r ?: chunk_column_values(decoder, piece.at, piece.n, &wanted);
 	reading->values[column] = to;
 	return r;
 }
@@ -463,12 +451,9 @@ static int hold(struct chunk_store *store, const struct chunk_head *head)
 		return 0;
 	store->held = 0;
 	int r = make_room(store);
-	if (r == 0)
-		r = chunk_store_fetch(store, head, 0, head->n_frames, &store->bytes);
-	if (r == 0)
-		r = read_values(store, head, store->id_column, store->values);
-	if (r == 0)
-		r = chunk_places(store->values, head->n_rows, store->places);
+	r = r ?: chunk_store_fetch(store, head, 0, head->n_frames, &store->bytes);
+	r = r ?: read_values(store, head, store->id_column, store->values);
+	r = r ?: chunk_places(store->values, head->n_rows, store->places);
 	if (r < 0)
 		return r;
 	store->has_places = r > 0;

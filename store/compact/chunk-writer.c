@@ -75,9 +75,7 @@ struct chunk_writer *chunk_writer_close(struct chunk_writer *writer)
 	sqlite3_finalize(writer->insert_chunk);
 	sqlite3_finalize(writer->insert_column);
 	chunk_encoder_close(writer->encoder);
-	free(writer->spare);
-	free(writer->bytes);
-	free(writer);
+	free_all(writer->spare, writer->bytes, writer);
 	return NULL;
 }
 
@@ -153,11 +151,8 @@ static int prepare_all(struct chunk_writer *writer, const char *table)
 	if (r == 0)
 		r = prepare(writer, "INSERT INTO \"%w_column\"(id, data) VALUES(?, ?)", table,
 			    &writer->insert_column);
-	if (r == 0)
-		r = prepare(writer, "SELECT coalesce(max(id), 0) + 1 FROM \"%w_chunk\"", table,
-			    &last);
-	if (r == 0)
-		r = statement_step(last);
+	r = r ?: prepare(writer, "SELECT coalesce(max(id), 0) + 1 FROM \"%w_chunk\"", table, &last);
+	r = r ?: statement_step(last);
 	if (r < 0)
 		return r;
 	writer->next_chunk = sqlite3_column_int64(last, 0);
@@ -175,9 +170,7 @@ int chunk_writer_open(struct db *db, const struct rows_table *rows,
 	writer->encoder = chunk_encoder_open();
 	if (!writer->encoder)
 		return -ENOMEM;
-	int r = open_columns(writer, rows);
-	if (r == 0)
-		r = prepare_all(writer, rows->name);
+	int r = open_columns(writer, rows) ?: prepare_all(writer, rows->name);
 	if (r < 0)
 		return r;
 	*ret_writer = steal_ptr(&writer);
@@ -310,10 +303,8 @@ static int store_frame(struct chunk_writer *writer, unsigned number, const struc
 	for (unsigned i = 0; i < writer->n_columns && r == 0; i++) {
 		r = encode(writer, i, piece, &bytes, &n);
 		uint32_t size = (uint32_t)n;
-		if (r == 0)
-			r = append(writer, &size, sizeof(size));
-		if (r == 0)
-			r = append(writer, bytes, n);
+		r = r ?: append(writer, &size, sizeof(size));
+		r = r ?: append(writer, bytes, n);
 	}
 	if (r < 0)
 		return r;
@@ -405,10 +396,8 @@ int chunk_writer_flush(struct chunk_writer *writer)
 	r = arrange(writer);
 	if (r == 0 && writer->n_chunks++ % TRY_CHUNKS == 0)
 		r = try_plans(writer);
-	if (r == 0)
-		r = store_frames(writer);
-	if (r == 0)
-		r = store_head(writer, first, last);
+	r = r ?: store_frames(writer);
+	r = r ?: store_head(writer, first, last);
 	writer->next_chunk++;
 	writer->n = 0;
 	return r;

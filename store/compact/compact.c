@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/cleanup.h"
 #include "store/compact/chunk-store.h"
 #include "store/compact/virtual-table.h"
@@ -110,11 +111,8 @@ bool compact_is(sqlite3 *db, const char *table)
 
 static bool has_chunks(const char *name, size_t n)
 {
-	for (size_t i = 0; i < N_TABLES; i++) {
-		if (strlen(tables[i].chunks) == n && strncmp(tables[i].chunks, name, n) == 0)
-			return true;
-	}
-	return false;
+	return array_find(tables, N_TABLES, it,
+			  strlen(it->chunks) == n && strncmp(it->chunks, name, n) == 0);
 }
 
 bool compact_has_chunks(const char *table)
@@ -187,8 +185,7 @@ static int change_table(struct db *db, const struct shown *shown)
 	sqlite3_str_appendf(text, "DROP TABLE \"%w\"; CREATE VIRTUAL TABLE \"%w\" USING %s(",
 			    shown->table, shown->table, CHUNK_MODULE);
 	int r = add_source(db_handle(db), shown, text);
-	if (r == 0)
-		r = add_definitions(db_handle(db), shown->table, text);
+	r = r ?: add_definitions(db_handle(db), shown->table, text);
 	sqlite3_str_appendall(text, ")");
 	char *sql = sqlite3_str_finish(text);
 	if (r == 0)

@@ -240,15 +240,11 @@ struct scan *scan_close(struct scan *scan)
 	for (unsigned i = 0; i < N_JOBS; i++) {
 		for (unsigned j = 0; j < CHUNK_COLUMNS; j++)
 			free(scan->jobs[i].values[j]);
-		free(scan->jobs[i].bytes.at);
-		free(scan->jobs[i].places);
-		free(scan->jobs[i].spare);
+		free_all(scan->jobs[i].bytes.at, scan->jobs[i].places, scan->jobs[i].spare);
 	}
 	for (unsigned i = 0; i < SCAN_COLUMNS; i++)
 		free(scan->merged[i]);
-	free(scan->frame.at);
-	free(scan->chunks);
-	free(scan->schema);
+	free_all(scan->frame.at, scan->chunks, scan->schema);
 	if (scan->is_begun)
 		chunk_store_end(scan->store);
 	chunk_store_close(scan->store);
@@ -379,8 +375,7 @@ int scan_open(sqlite3 *db, const struct scan_query *query, struct scan **ret_sca
 	scan->run_id = query->run_id;
 	scan->frame_id = -1;
 	int r = find_schema(db, query->table, &scan->schema);
-	if (r == 0)
-		r = open_chunks(db, query, scan);
+	r = r ?: open_chunks(db, query, scan);
 	if (r < 0)
 		return r;
 	*ret_scan = steal_ptr(&scan);
@@ -464,8 +459,7 @@ static int look_ahead(struct scan *scan)
 		job->from = 0;
 		scan->ahead[i] = job;
 		r = chunk_store_fetch(scan->store, job->head, 0, job->head->n_frames, &job->bytes);
-		if (r == 0)
-			r = give(scan, job);
+		r = r ?: give(scan, job);
 	}
 	return r;
 }

@@ -523,8 +523,7 @@ static int choose(struct cursor *cursor)
 	if (!a->head || !b->head)
 		return 0;
 	int r = row_id_of(cursor, a, &a->row_id);
-	if (r == 0)
-		r = row_id_of(cursor, b, &b->row_id);
+	r = r ?: row_id_of(cursor, b, &b->row_id);
 	if (r == 0 && (cursor->is_descending ? b->row_id > a->row_id : b->row_id < a->row_id))
 		cursor->place = b;
 	return r;

@@ -27,18 +27,11 @@ void picture_ranges_init(struct picture_ranges *ranges)
 
 void picture_ranges_finish(struct picture_ranges *ranges)
 {
-	free(ranges->items);
-	free(ranges->waiting);
-	free(ranges->seen);
+	free_all(ranges->items, ranges->waiting, ranges->seen);
 	*ranges = (struct picture_ranges){ 0 };
 }
 
-static int compare_ranges(const void *a, const void *b)
-{
-	const struct picture_range *left = a, *right = b;
-
-	return left->start < right->start ? -1 : left->start > right->start;
-}
+DEFINE_ORDER(compare_ranges, struct picture_range, BY(start));
 
 /* Whether the hole between two neighbours stays on the axis. */
 static bool is_joined(const struct picture_range *a, const struct picture_range *b, uint64_t hole)
@@ -202,9 +195,7 @@ struct picture_regions {
 
 static void finish_list(struct list *list)
 {
-	for (size_t i = 0; i < list->n; i++)
-		free(list->items[i].name);
-	free(list->items);
+	array_free(list->items, list->n, it, free(it->name));
 }
 
 struct picture_regions *picture_regions_close(struct picture_regions *regions)
@@ -262,14 +253,7 @@ static int add_region(struct list *list, sqlite3_stmt *row)
 	return 0;
 }
 
-static int compare_regions(const void *a, const void *b)
-{
-	const struct region *left = a, *right = b;
-
-	if (left->process_id != right->process_id)
-		return left->process_id < right->process_id ? -1 : 1;
-	return left->start < right->start ? -1 : left->start > right->start;
-}
+DEFINE_ORDER(compare_regions, struct region, BY(process_id) ?: BY(start));
 
 /* What begins within the one before it loses that part, and is left out when nothing is left. */
 static void part(struct list *list)
@@ -316,8 +300,7 @@ int picture_regions_open(struct db *db, int64_t run_id, struct picture_regions *
 	regions->db = db;
 	regions->run_id = run_id;
 	int r = read_list(regions, named_sql, &regions->named);
-	if (r == 0)
-		r = read_list(regions, mapped_sql, &regions->mapped);
+	r = r ?: read_list(regions, mapped_sql, &regions->mapped);
 	if (r < 0)
 		picture_regions_close(regions);
 	else

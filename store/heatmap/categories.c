@@ -41,8 +41,7 @@ static int find(struct picture_counts *counts, int64_t item_id)
 	if (!number) {
 		int r = grow_array(&counts->items, counts->n, &counts->n_allocated,
 				   sizeof(*counts->items));
-		if (r == 0)
-			r = key_map_put(&counts->numbers, (uint64_t)item_id, 0, counts->n + 1);
+		r = r ?: key_map_put(&counts->numbers, (uint64_t)item_id, 0, counts->n + 1);
 		if (r < 0)
 			return r;
 		counts->items[counts->n] = (struct picture_count){ .item_id = item_id };
@@ -77,12 +76,7 @@ static int compare_n(const void *a, const void *b)
 	return left->item_id < right->item_id ? -1 : left->item_id > right->item_id;
 }
 
-static int compare_id(const void *a, const void *b)
-{
-	const struct picture_count *left = a, *right = b;
-
-	return left->item_id < right->item_id ? -1 : left->item_id > right->item_id;
-}
+DEFINE_ORDER(compare_id, struct picture_count, BY(item_id));
 
 /* Those beyond what there is room for become one: all others. */
 static void join_others(struct picture_counts *counts)
@@ -224,7 +218,6 @@ int picture_palette_read(struct picture_job *job)
 {
 	const struct picture_request *request = &job->picture->request;
 	auto_statement sqlite3_stmt *row = NULL;
-	int r;
 
 	job->palette = (struct picture_palette){ .by = request->by };
 	if (request->by == PICTURE_BY_DIRECTION) {
@@ -232,10 +225,10 @@ int picture_palette_read(struct picture_job *job)
 		job->picture->n_categories = job->palette.n;
 		return 0;
 	}
-	r = statement_prepare(job->store->db,
-			      "SELECT item_id, name FROM picture_category WHERE run_id = ?1"
-			      " AND process_id = ?2 AND colour = ?3 ORDER BY number",
-			      &row);
+	int r = statement_prepare(job->store->db,
+				  "SELECT item_id, name FROM picture_category WHERE run_id = ?1"
+				  " AND process_id = ?2 AND colour = ?3 ORDER BY number",
+				  &row);
 	if (r < 0)
 		return picture_error(r);
 	statement_integer(row, 1, request->run_id);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/cleanup.h"
 #include "store/heatmap/lookup.h"
 
 #define ONE_BITS 24 /* a cell's side is 2^24 */
@@ -39,10 +40,7 @@ void picture_canvas_finish(struct picture_canvas *canvas)
 {
 	picture_cells_finish(&canvas->times);
 	picture_cells_finish(&canvas->places);
-	free(canvas->counts);
-	free(canvas->is_touched);
-	free(canvas->areas);
-	free(canvas->changes);
+	free_all(canvas->counts, canvas->is_touched, canvas->areas, canvas->changes);
 	*canvas = (struct picture_canvas){ 0 };
 }
 
@@ -89,8 +87,7 @@ int picture_canvas_init(struct picture_canvas *canvas, struct picture *picture, 
 	};
 	int r = picture_cells_init(&canvas->times, picture_time(request->from_ns),
 				   picture_time(request->to_ns), request->width);
-	if (r == 0)
-		r = init_places(canvas, last_row);
+	r = r ?: init_places(canvas, last_row);
 	if (r < 0)
 		return r;
 	size_t n = (size_t)request->width * n_rows;

@@ -67,9 +67,7 @@ static int find_site(struct picture_curves *curves, int64_t stack_id, uint32_t *
 	if (!number) {
 		int r = grow_array(&curves->sites, curves->n_sites, &curves->n_sites_allocated,
 				   sizeof(*curves->sites));
-		if (r == 0)
-			r = key_map_put(&curves->numbers, (uint64_t)stack_id, 0,
-					curves->n_sites + 1);
+		r = r ?: key_map_put(&curves->numbers, (uint64_t)stack_id, 0, curves->n_sites + 1);
 		if (r < 0)
 			return r;
 		curves->sites[curves->n_sites] = (struct site){ .stack_id = stack_id };
@@ -97,10 +95,7 @@ int picture_curves_add(struct picture_curves *curves, const struct picture_row_b
 {
 	uint64_t time = block->allocated_ns > 0 ? (uint64_t)block->allocated_ns : 0;
 	uint32_t site = 0;
-	int r = end_until(curves, (int64_t)time);
-
-	if (r == 0)
-		r = find_site(curves, block->stack_id, &site);
+	int r = end_until(curves, (int64_t)time) ?: find_site(curves, block->stack_id, &site);
 	if (r < 0)
 		return r;
 	time = time < curves->now ? curves->now : time;

@@ -11,12 +11,8 @@ struct picture *picture_free(struct picture *picture)
 {
 	if (!picture)
 		return NULL;
-	free(picture->counts);
-	free(picture->category);
-	free(picture->occupancy);
-	free(picture->blocks);
-	free(picture->points);
-	free(picture);
+	free_all(picture->counts, picture->category, picture->occupancy, picture->blocks,
+		 picture->points, picture);
 	return NULL;
 }
 
@@ -142,8 +138,7 @@ static int fit_to_grid(struct picture_job *job)
 	int r = picture_cells_init(&columns, picture_time(process->from_ns),
 				   picture_time(process->to_ns), PICTURE_GRID_COLUMNS);
 
-	if (r == 0)
-		r = picture_cells_init(&rows, 0, process->height, PICTURE_GRID_ROWS);
+	r = r ?: picture_cells_init(&rows, 0, process->height, PICTURE_GRID_ROWS);
 	if (r == 0 && job->picture->cell_ns) {
 		uint64_t from = snap(&columns, picture_time(request->from_ns), false);
 		uint64_t to = snap(&columns, picture_time(request->to_ns), true);
@@ -284,14 +279,9 @@ static int fill(struct picture_job *job)
 static int make(struct picture_job *job)
 {
 	struct picture *picture = job->picture;
-	int r = plan(job);
-
-	if (r == 0)
-		r = allocate(picture);
-	if (r == 0)
-		r = picture_palette_read(job);
-	if (r == 0)
-		r = fill(job);
+	int r = plan(job) ?: allocate(picture);
+	r = r ?: picture_palette_read(job);
+	r = r ?: fill(job);
 	if (r < 0)
 		return r;
 	picture_blocks_settle(job);
@@ -313,9 +303,7 @@ int picture_make(struct picture_store *store, const struct picture_request *requ
 	if (!picture)
 		return -ENOMEM;
 	picture->request = *request;
-	r = settle_request(&picture->request, process);
-	if (r == 0)
-		r = make(&job);
+	r = settle_request(&picture->request, process) ?: make(&job);
 	if (r < 0)
 		return r;
 	*ret_picture = steal_ptr(&picture);

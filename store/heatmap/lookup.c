@@ -33,13 +33,10 @@ struct picture_store *picture_store_close(struct picture_store *store)
 {
 	if (!store)
 		return NULL;
-	for (size_t i = 0; i < store->n_processes; i++)
-		leave_process(&store->processes[i]);
-	free(store->processes);
+	array_free(store->processes, store->n_processes, it, leave_process(it));
 	picture_store_close(store->second);
 	chunk_decoder_close(store->decoder);
-	free(store->columns.values[0]);
-	free(store);
+	free_all(store->columns.values[0], store);
 	return NULL;
 }
 
@@ -119,8 +116,7 @@ int picture_store_open(sqlite3 *db, sqlite3 *rows, struct picture_store **ret_st
 		return statement_kept(db) == -ENOMEM ? -ENOMEM : -ENODATA;
 	auto_picture_store struct picture_store *store = NULL;
 	int r = open_store(db, rows, &store);
-	if (r == 0)
-		r = read_heads(store);
+	r = r ?: read_heads(store);
 	if (r < 0)
 		return r;
 	if (store->n_processes == 0)

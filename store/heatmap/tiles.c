@@ -297,8 +297,7 @@ static int write_blocks(struct writer *writer)
 	job.picture = &picture;
 	job.slice = picture.request;
 	int r = picture_canvas_init(&job.canvas, &picture, 0, PICTURE_GRID_ROWS);
-	if (r == 0)
-		r = picture_blocks_draw(&job);
+	r = r ?: picture_blocks_draw(&job);
 	if (r == 0)
 		picture_canvas_settle_occupancy(&job.canvas);
 	picture_canvas_finish(&job.canvas);
@@ -329,8 +328,7 @@ static int write_process(struct picture_store *store, int64_t run_id, int64_t pr
 	writer.process = process;
 	r = picture_cells_init(&writer.columns, picture_time(process->from_ns),
 			       picture_time(process->to_ns), PICTURE_GRID_COLUMNS);
-	if (r == 0)
-		r = picture_cells_init(&writer.rows, 0, process->height, PICTURE_GRID_ROWS);
+	r = r ?: picture_cells_init(&writer.rows, 0, process->height, PICTURE_GRID_ROWS);
 	if (r < 0 || !writer.encoder)
 		return r < 0 ? r : -ENOMEM;
 	r = statement_prepare(store->db,
@@ -417,8 +415,7 @@ static int init_reader(struct reader *reader, struct picture_job *job)
 				   picture_time(process->to_ns), PICTURE_GRID_COLUMNS);
 
 	reader->job = job;
-	if (r == 0)
-		r = picture_cells_init(&reader->rows, 0, process->height, PICTURE_GRID_ROWS);
+	r = r ?: picture_cells_init(&reader->rows, 0, process->height, PICTURE_GRID_ROWS);
 	if (r < 0)
 		return r;
 	map_cells(&reader->columns, &job->canvas.times, reader->column_of);

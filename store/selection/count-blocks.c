@@ -172,8 +172,7 @@ static int close_until(struct blocks *blocks, int64_t time_ns)
 	       time_ns >= borders->times[borders->next]) {
 		int64_t border_ns = borders->times[borders->next];
 		r = take_until(blocks, border_ns - 1);
-		if (r == 0)
-			r = count_close_until(blocks->count, border_ns);
+		r = r ?: count_close_until(blocks->count, border_ns);
 	}
 	return r;
 }
@@ -201,8 +200,7 @@ static int begin_block(struct blocks *blocks, struct block *block)
 	/* What is there when the time begins is there at once, and ends afterwards. */
 	int r = block->is_carried ? 0 : take_until(blocks, end->allocated_ns);
 
-	if (r == 0)
-		r = tally_ends_live(&tally->ends, end->site, weight.bytes, end->allocated_ns);
+	r = r ?: tally_ends_live(&tally->ends, end->site, weight.bytes, end->allocated_ns);
 	if (r < 0)
 		return r;
 	if (weight.is_picked && count->borders)
@@ -238,19 +236,13 @@ static int add_block(struct blocks *blocks, const int64_t *const *columns, uint3
 		return 0;
 	if (r == 0 && !has_rows(count, &block))
 		r = -EBADMSG;
-	if (r == 0)
-		r = close_until(blocks, columns[BLOCK_ALLOCATED][i]);
+	r = r ?: close_until(blocks, columns[BLOCK_ALLOCATED][i]);
 	if (r == 0 && !count_tally(count, columns[BLOCK_ALLOCATED][i]))
 		r = -ERANGE;
-	if (r == 0)
-		r = tally_site(count->tally, block.stack_id, &end->site);
-	if (r == 0)
-		r = find_within(count, columns[BLOCK_WITHIN][i], &end->within);
-	if (r == 0)
-		r = site_map_put(&count->stacks, columns[BLOCK_ID][i],
-				 (uint32_t)block.stack_id + 1);
-	if (r == 0)
-		r = begin_block(blocks, &block);
+	r = r ?: tally_site(count->tally, block.stack_id, &end->site);
+	r = r ?: find_within(count, columns[BLOCK_WITHIN][i], &end->within);
+	r = r ?: site_map_put(&count->stacks, columns[BLOCK_ID][i], (uint32_t)block.stack_id + 1);
+	r = r ?: begin_block(blocks, &block);
 	if (r < 0 || block.is_left)
 		return r;
 	const struct block_end later = {
@@ -301,10 +293,7 @@ static int open_scan(const struct count *count, struct scan **ret_scan)
 static int end_all(struct blocks *blocks, int64_t span_ns)
 {
 	struct count *count = blocks->count;
-	int r = close_until(blocks, INT64_MAX);
-
-	if (r == 0)
-		r = take_until(blocks, INT64_MAX);
+	int r = close_until(blocks, INT64_MAX) ?: take_until(blocks, INT64_MAX);
 	if (r == 0)
 		tally_settle_live(count->tally, span_ns);
 	return r;
@@ -337,12 +326,9 @@ int count_blocks(struct count *count)
 
 	blocks.to_ns = count->to_ns < end_ns ? count->to_ns : end_ns;
 	int r = count_distance(count->selection->from_ns, blocks.to_ns, &span_ns);
-	if (r == 0)
-		r = end_queue_init(&blocks.queue, span_ns);
-	if (r == 0)
-		r = read_processes(&blocks);
-	if (r == 0)
-		r = open_scan(count, &scan);
+	r = r ?: end_queue_init(&blocks.queue, span_ns);
+	r = r ?: read_processes(&blocks);
+	r = r ?: open_scan(count, &scan);
 	while (r == 0 && (r = scan_next(scan, &rows)) == 1)
 		r = add_rows(&blocks, rows);
 	return r < 0 ? r : end_all(&blocks, span_ns);

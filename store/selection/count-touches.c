@@ -59,11 +59,7 @@ static int read_sources(struct touches *touches)
 
 static const struct source *source_of(const struct touches *touches, int64_t id)
 {
-	for (size_t i = 0; i < touches->n_sources; i++) {
-		if (touches->sources[i].id == id)
-			return &touches->sources[i];
-	}
-	return NULL;
+	return array_find(touches->sources, touches->n_sources, it, it->id == id);
 }
 
 /* ---- Samples ---- */
@@ -184,8 +180,7 @@ static int add_touch(void *context, const struct picture_row_touch *row)
 		r = row_is_below(row->site_id, count->max_stacks)
 			    ? tally_site(tally, row->site_id, &touch.owner.site)
 			    : -EBADMSG;
-	if (r == 0)
-		r = tally_any_touch(tally, &touch);
+	r = r ?: tally_any_touch(tally, &touch);
 	if (r == 0 && count->selection->high)
 		r = add_stack(touches, tally, &row->sample, source);
 	return r < 0 ? r : keep_line(touches, &touch);
@@ -247,9 +242,7 @@ int count_touches(struct count *count)
 	};
 	int r = read_sources(&touches);
 
-	if (r == 0)
-		r = picture_scan_touches(db_handle(count->db), count->run_id, &visitor);
-	if (r == 0)
-		r = count_close_until(count, INT64_MAX);
+	r = r ?: picture_scan_touches(db_handle(count->db), count->run_id, &visitor);
+	r = r ?: count_close_until(count, INT64_MAX);
 	return r < 0 ? r : add_lines(&touches);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "common/array.h"
+#include "common/cleanup.h"
 #include "store/database.h"
 #include "store/statement.h"
 
@@ -86,19 +87,13 @@ int filter_init(struct filter *filter, struct db *db, const struct selection *se
 
 void filter_finish(struct filter *filter)
 {
-	free(filter->processes);
-	free(filter->threads);
-	free(filter->spans);
+	free_all(filter->processes, filter->threads, filter->spans);
 	*filter = (struct filter){ 0 };
 }
 
 static bool has(const int64_t *ids, size_t n, int64_t id)
 {
-	for (size_t i = 0; i < n; i++) {
-		if (ids[i] == id)
-			return true;
-	}
-	return false;
+	return array_find(ids, n, it, *it == id);
 }
 
 static bool is_in_region(const struct filter *filter, int64_t thread_id, int64_t time_ns)

@@ -121,8 +121,7 @@ static int count_part(struct count *count, enum sums_of of, const struct stretch
 		return count_rows(count, of, selection->from_ns, selection->to_ns);
 	if (selection->from_ns < whole->from_ns)
 		r = count_rows(count, of, selection->from_ns, whole->from_ns);
-	if (r == 0)
-		r = stretches_add(count->db, whole, of, sums);
+	r = r ?: stretches_add(count->db, whole, of, sums);
 	if (r == 0 && whole->to_ns < selection->to_ns) {
 		count->goes_on = true;
 		r = count_rows(count, of, whole->to_ns, selection->to_ns);
@@ -157,8 +156,7 @@ static int count_both(struct count *count)
 
 	sums.is_first = whole.from_ns == count->selection->from_ns &&
 			count->run_id == count->selection->runs[0];
-	if (r == 0)
-		r = count_part(count, SUMS_OF_BLOCKS, &whole, &sums);
+	r = r ?: count_part(count, SUMS_OF_BLOCKS, &whole, &sums);
 	if (r == 0)
 		r = count_part(count, SUMS_OF_TOUCHES, whole.have_touches ? &whole : &none, &sums);
 	sums_finish(&sums);
@@ -173,10 +171,8 @@ static int count_run(struct db *db, const struct selection *selection, struct ta
 	int r = filter_init(&filter, db, selection, run_id);
 
 	count_init(&count, db, run_id);
-	if (r == 0)
-		r = count_both(&count);
-	if (r == 0)
-		r = tally_impute(tally, db, run_id);
+	r = r ?: count_both(&count);
+	r = r ?: tally_impute(tally, db, run_id);
 	*n_clock += count.n_clock;
 	filter_finish(&filter);
 	site_map_finish(&count.stacks);
@@ -197,13 +193,10 @@ int selection_apply(struct db *db, const struct selection *selection)
 
 	tally.has_no_lines = true;
 	tally.has_no_timeline = !(selection->wants & SELECTION_TIMELINE);
-	if (r == 0)
-		r = hide(db);
+	r = r ?: hide(db);
 	for (size_t i = 0; i < selection->n_runs && r == 0; i++)
 		r = count_run(db, selection, &tally, selection->runs[i], &n_clock);
-	if (r == 0)
-		r = tally_write(&tally, db, selection->runs[0]);
-	if (r == 0)
-		r = settle(db, selection, n_clock, (int64_t)tally.total.faults);
+	r = r ?: tally_write(&tally, db, selection->runs[0]);
+	r = r ?: settle(db, selection, n_clock, (int64_t)tally.total.faults);
 	return r < 0 ? r : statement_kept(db_handle(db));
 }

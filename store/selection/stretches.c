@@ -62,8 +62,7 @@ static int find_borders(struct db *db, int64_t run_id, uint32_t least_rows, int6
 	struct times times = { 0 };
 	int r = read_times(db, &blocks, 0, &times);
 
-	if (r == 0)
-		r = read_times(db, &samples, SHOWN_SAMPLE, &times);
+	r = r ?: read_times(db, &samples, SHOWN_SAMPLE, &times);
 	if (r == 0 && times.n > 0) {
 		uint64_t rows = n_sites * SITE_ROWS > least_rows ? n_sites * SITE_ROWS : least_rows;
 		size_t n = times.n_rows / rows < STRETCHES ? times.n_rows / rows : STRETCHES;
@@ -157,14 +156,13 @@ static int write_all(struct write *write, enum sums_of of)
 				    " AND from_ns = ?2 AND to_ns = ?3",
 	};
 	struct count *count = write->count;
-	int r;
 
 	sqlite3_finalize(write->statement);
 	write->statement = NULL;
 	write->of = of;
 	count->borders->next = 0;
 	count->before = of == SUMS_OF_TOUCHES ? &write->tallies[1] : NULL;
-	r = statement_prepare(db_handle(write->db), sql[of], &write->statement);
+	int r = statement_prepare(db_handle(write->db), sql[of], &write->statement);
 	if (r == 0)
 		r = of == SUMS_OF_BLOCKS ? count_blocks(count) : count_touches(count);
 	if (r == 0 && count->before)
@@ -183,8 +181,7 @@ static int write_both(struct write *write)
 
 	if (r == -ERANGE)
 		return remove_all(write->db, write->run_id);
-	if (r == 0)
-		r = write_all(write, SUMS_OF_TOUCHES);
+	r = r ?: write_all(write, SUMS_OF_TOUCHES);
 	if (r == -ERANGE)
 		r = db_run(write->db, "UPDATE stretch SET touches = NULL WHERE run_id = ?1", "i",
 			   write->run_id);
@@ -224,9 +221,7 @@ int stretches_write(struct db *db, int64_t run_id, uint32_t rows)
 		return r;
 	write.count = &count;
 	count_init(&count, db, run_id);
-	r = init_tallies(&write);
-	if (r == 0)
-		r = write_both(&write);
+	r = init_tallies(&write) ?: write_both(&write);
 	site_map_finish(&count.stacks);
 	return r;
 }

@@ -45,11 +45,8 @@ struct build {
 static void finish(struct build *build)
 {
 	picture_curves_close(build->curves);
-	for (size_t i = 0; i < build->n_processes; i++) {
-		picture_ranges_finish(&build->processes[i].ranges);
-		picture_categories_finish(&build->processes[i].categories);
-	}
-	free(build->processes);
+	array_free(build->processes, build->n_processes, it, picture_ranges_finish(&it->ranges),
+		   picture_categories_finish(&it->categories));
 	key_map_finish(&build->numbers);
 	picture_regions_close(build->regions);
 	picture_levels_finish(&build->levels);
@@ -180,10 +177,8 @@ static int write_process(struct build *build, struct process *process)
 	uint64_t height = 0;
 	int r = picture_ranges_settle(&process->ranges);
 
-	if (r == 0)
-		r = picture_bands_write(&process->ranges, build->regions, process->id, &height);
-	if (r == 0)
-		r = picture_categories_write(&process->categories, &rows);
+	r = r ?: picture_bands_write(&process->ranges, build->regions, process->id, &height);
+	r = r ?: picture_categories_write(&process->categories, &rows);
 	if (r == 0)
 		r = db_run(build->db,
 			   "INSERT INTO picture(run_id, process_id, from_ns, to_ns, end_ns, height,"
@@ -203,10 +198,8 @@ static int scan(struct build *build)
 
 	build->curves = picture_curves_open(build->db, build->run_id, build->duration_ns);
 	int r = build->curves ? picture_scan_blocks(db, build->run_id, add_block, build) : -ENOMEM;
-	if (r == 0)
-		r = picture_curves_write(build->curves);
-	if (r == 0)
-		r = picture_scan_touches(db, build->run_id, &visitor);
+	r = r ?: picture_curves_write(build->curves);
+	r = r ?: picture_scan_touches(db, build->run_id, &visitor);
 	return r < 0 ? r : picture_levels_write(&build->levels);
 }
 
@@ -247,11 +240,8 @@ int picture_write(struct db *db, int64_t run_id)
 
 	if (r < 0 || build.duration_ns < 0)
 		return r;
-	r = picture_levels_init(&build.levels, db, run_id);
-	if (r == 0)
-		r = scan(&build);
-	if (r == 0)
-		r = picture_regions_open(db, run_id, &build.regions);
+	r = picture_levels_init(&build.levels, db, run_id) ?: scan(&build);
+	r = r ?: picture_regions_open(db, run_id, &build.regions);
 	for (size_t i = 0; i < build.n_processes && r == 0; i++)
 		r = write_process(&build, &build.processes[i]);
 	return r < 0 ? r : picture_grid_write(db, run_id);

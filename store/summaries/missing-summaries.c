@@ -118,10 +118,7 @@ static int compute_runs(struct db *db)
 /* The rest of a database, for db_open() to know it. */
 static int complete(struct db *db)
 {
-	int r = make_tables(db, false);
-
-	if (r == 0)
-		r = db_exec(db, copy_sql);
+	int r = make_tables(db, false) ?: db_exec(db, copy_sql);
 	return r < 0 ? r : db_sign(db);
 }
 
@@ -133,14 +130,10 @@ static int fill(const char *original, const char *path)
 	if (r == 0)
 		r = db_exec(db, "PRAGMA page_size = 8192; PRAGMA journal_mode = OFF;"
 				"PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF");
-	if (r == 0)
-		r = attach(db, original);
-	if (r == 0)
-		r = db_exec(db, "BEGIN");
-	if (r == 0)
-		r = compute_runs(db);
-	if (r == 0)
-		r = complete(db);
+	r = r ?: attach(db, original);
+	r = r ?: db_exec(db, "BEGIN");
+	r = r ?: compute_runs(db);
+	r = r ?: complete(db);
 	/*
 	 * Who had no memory may have gone on with too little; SQLite rolls back then, and finds no
 	 * tables.
@@ -154,10 +147,7 @@ static int fill(const char *original, const char *path)
 int picture_compute(const char *path, char **ret_path)
 {
 	auto_free char *private = NULL;
-	int r = make_file(&private);
-
-	if (r == 0)
-		r = fill(path, private);
+	int r = make_file(&private) ?: fill(path, private);
 	if (r < 0) {
 		if (private)
 			unlink(private);
@@ -188,12 +178,9 @@ int picture_add(const char *path)
 	int r = db_open(path, &before);
 	int64_t version = r == 0 ? db_integer(before, "PRAGMA data_version", 0) : 0;
 
-	if (r == 0)
-		r = db_begin(path, DB_COPY, &db);
-	if (r == 0)
-		r = add_runs(db);
-	if (r == 0)
-		r = add_stretches(db);
+	r = r ?: db_begin(path, DB_COPY, &db);
+	r = r ?: add_runs(db);
+	r = r ?: add_stretches(db);
 	/* Somebody may have added to it in its place, who waits for nobody's copy. */
 	if (r == 0 && db_integer(before, "PRAGMA data_version", -1) != version)
 		r = -EBUSY;

@@ -22,8 +22,7 @@ static int add_item(struct access_totals *totals, const struct access_total *lik
 {
 	int r = grow_array(&totals->items, totals->n, &totals->n_allocated, sizeof(*totals->items));
 
-	if (r == 0)
-		r = key_map_put(&totals->numbers, key, (uint64_t)like->data_src, totals->n + 1);
+	r = r ?: key_map_put(&totals->numbers, key, (uint64_t)like->data_src, totals->n + 1);
 	if (r == 0)
 		totals->items[totals->n++] = (struct access_total){
 			.source_row = like->source_row,

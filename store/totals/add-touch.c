@@ -417,10 +417,7 @@ static int add_sample(struct tally *tally)
 {
 	struct tally_sample *sample = &tally->current;
 	struct tally_neighbour *neighbour = NULL;
-	int r = add_unresolved(tally);
-
-	if (r == 0)
-		r = find_neighbour(sample, &neighbour);
+	int r = add_unresolved(tally) ?: find_neighbour(sample, &neighbour);
 	if (r < 0)
 		return r;
 	struct tally_past *past = neighbour->past, now;

@@ -196,8 +196,7 @@ int tally_ends_add(struct tally_ends *ends, const struct tally_end *end)
 
 	if (r == 0 && end->within)
 		r = tally_ends_live_within(ends, end->within, weight.bytes, end->allocated_ns);
-	if (r == 0)
-		r = tally_ends_born(ends, end);
+	r = r ?: tally_ends_born(ends, end);
 	if (r < 0)
 		return r;
 	if (end->within)

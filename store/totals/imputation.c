@@ -84,9 +84,7 @@ static bool is_better(const struct evidence *a, const struct evidence *b)
 {
 	if (a->n_owners + a->has_others == 0 || b->n_owners + b->has_others == 0)
 		return a->n_owners + a->has_others > b->n_owners + b->has_others;
-	if (is_single(a) != is_single(b))
-		return is_single(a);
-	return doubt(a) < doubt(b);
+	return is_single(a) != is_single(b) ? is_single(a) : doubt(a) < doubt(b);
 }
 
 static bool is_wanted(const struct unresolved_share *share, const struct owner_name *beside)

@@ -19,8 +19,7 @@ static int add_item(struct object_totals *totals, int64_t kind, int64_t id)
 {
 	int r = grow_array(&totals->items, totals->n, &totals->n_allocated, sizeof(*totals->items));
 
-	if (r == 0)
-		r = key_map_put(&totals->numbers, (uint64_t)kind, (uint64_t)id, totals->n + 1);
+	r = r ?: key_map_put(&totals->numbers, (uint64_t)kind, (uint64_t)id, totals->n + 1);
 	if (r == 0)
 		totals->items[totals->n++] = (struct object_total){
 			.owner_kind = kind,

@@ -72,8 +72,7 @@ static int add_line(struct shared_lines *lines, const struct shared_line *line, 
 {
 	int r = lines->n == SHARED_LINES ? forget(lines) : 0;
 
-	if (r == 0)
-		r = grow_array(&lines->items, lines->n, &lines->n_allocated, sizeof(*line));
+	r = r ?: grow_array(&lines->items, lines->n, &lines->n_allocated, sizeof(*line));
 	if (r < 0)
 		return r;
 	lines->items[lines->n] = *line;

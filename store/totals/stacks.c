@@ -17,8 +17,7 @@ static int add_item(struct stack_totals *totals, enum source_measures measures, 
 {
 	int r = grow_array(&totals->items, totals->n, &totals->n_allocated, sizeof(*totals->items));
 
-	if (r == 0)
-		r = key_map_put(&totals->numbers, (uint64_t)stack_id, measures, totals->n + 1);
+	r = r ?: key_map_put(&totals->numbers, (uint64_t)stack_id, measures, totals->n + 1);
 	if (r == 0)
 		totals->items[totals->n++] =
 			(struct stack_total){ .measures = measures, .stack_id = stack_id };

@@ -106,8 +106,7 @@ static int add_site(struct sums *sums, const int64_t *values)
 	int r = row_is_below(values[0], sums->max_stacks) ? tally_site(tally, values[0], &number)
 							  : -EBADMSG;
 
-	if (r == 0)
-		r = tally_ends_live(ends, number, 0, shifted(sums, values[5]));
+	r = r ?: tally_ends_live(ends, number, 0, shifted(sums, values[5]));
 	if (r < 0)
 		return r;
 	tally_ends_left(ends, number, 0, shifted(sums, values[6]));
@@ -471,10 +470,8 @@ static int write_columns(struct sums *sums, unsigned n_columns, uint32_t n_rows)
 		r = chunk_column_encode(sums->encoder, &values,
 					(struct chunk_plan){ .coding = CHUNK_PLAIN }, &bytes, &n);
 		uint32_t n_bytes = (uint32_t)n;
-		if (r == 0)
-			r = append(sums, &n_bytes, sizeof(n_bytes));
-		if (r == 0)
-			r = append(sums, bytes, n);
+		r = r ?: append(sums, &n_bytes, sizeof(n_bytes));
+		r = r ?: append(sums, bytes, n);
 	}
 	return r;
 }
@@ -545,12 +542,10 @@ static int read_column(struct sums *sums, struct bytes *bytes, int64_t *values, 
 
 	if (r == 0 && n > bytes->n)
 		r = -EBADMSG;
-	if (r == 0)
-		r = chunk_column_check(bytes->at, n, &outline);
+	r = r ?: chunk_column_check(bytes->at, n, &outline);
 	if (r == 0 && (outline.other >= 0 || outline.n_rows != n_rows))
 		r = -EBADMSG;
-	if (r == 0)
-		r = chunk_column_values(sums->decoder, bytes->at, n, &wanted);
+	r = r ?: chunk_column_values(sums->decoder, bytes->at, n, &wanted);
 	if (r < 0)
 		return r;
 	bytes->at += n;
@@ -582,8 +577,7 @@ static int add_table(struct sums *sums, const struct table *table, struct bytes 
 			r = -EBADMSG;
 		for (unsigned i = 0; i < table->n_columns && n_rows > 0 && r == 0; i++)
 			r = read_column(sums, bytes, sums->values + i * CHUNK_FRAME_ROWS, n_rows);
-		if (r == 0)
-			r = add_rows(sums, table, n_rows);
+		r = r ?: add_rows(sums, table, n_rows);
 	}
 	return r;
 }

@@ -322,12 +322,10 @@ static int write_sites(struct tally *tally, struct db *db, int64_t run_id)
 	auto_statement sqlite3_stmt *peak = NULL;
 	int r = statement_prepare(db_handle(db), site_sql, &site);
 
-	if (r == 0)
-		r = statement_prepare(db_handle(db), peak_sql, &peak);
+	r = r ?: statement_prepare(db_handle(db), peak_sql, &peak);
 	for (size_t i = 1; i < tally->n_sites && r == 0; i++) {
 		r = write_site(tally, i, site, run_id);
-		if (r == 0)
-			r = write_peak(&tally->sites[i], peak, run_id);
+		r = r ?: write_peak(&tally->sites[i], peak, run_id);
 	}
 	return r;
 }
@@ -404,20 +402,13 @@ static int write_others(struct tally *tally, struct db *db, int64_t run_id)
 {
 	int r = tally->has_no_timeline ? 0 : timeline_write(&tally->timeline, db, run_id);
 
-	if (r == 0)
-		r = histogram_write(&tally->ends.histogram, db, run_id);
-	if (r == 0)
-		r = thread_totals_write(&tally->threads, &tally->ends.threads, db, run_id);
-	if (r == 0)
-		r = object_totals_write(tally, db, run_id);
-	if (r == 0)
-		r = tally_write_kinds(tally, db, run_id);
-	if (r == 0)
-		r = access_totals_write(&tally->accesses, db, run_id);
-	if (r == 0)
-		r = access_totals_write_nodes(&tally->fault_nodes, db, run_id);
-	if (r == 0)
-		r = stack_totals_write(&tally->stacks, db, run_id);
+	r = r ?: histogram_write(&tally->ends.histogram, db, run_id);
+	r = r ?: thread_totals_write(&tally->threads, &tally->ends.threads, db, run_id);
+	r = r ?: object_totals_write(tally, db, run_id);
+	r = r ?: tally_write_kinds(tally, db, run_id);
+	r = r ?: access_totals_write(&tally->accesses, db, run_id);
+	r = r ?: access_totals_write_nodes(&tally->fault_nodes, db, run_id);
+	r = r ?: stack_totals_write(&tally->stacks, db, run_id);
 	return r < 0 ? r : shared_lines_write(&tally->lines, db, run_id);
 }
 
@@ -426,9 +417,7 @@ int tally_write(struct tally *tally, struct db *db, int64_t run_id)
 	int r = tally_settle(tally);
 
 	tally->unsampled = tally_unsampled(db, run_id);
-	if (r == 0)
-		r = write_sites(tally, db, run_id);
-	if (r == 0)
-		r = write_totals(tally, db, run_id);
+	r = r ?: write_sites(tally, db, run_id);
+	r = r ?: write_totals(tally, db, run_id);
 	return r < 0 ? r : write_others(tally, db, run_id);
 }

@@ -36,9 +36,7 @@ int unresolved_add(struct unresolved_shares *shares, const struct unresolved_sha
 	if (!number) {
 		int r = grow_array(&shares->items, shares->n, &shares->n_allocated,
 				   sizeof(*shares->items));
-		if (r == 0)
-			r = key_map_put(&shares->numbers, (uint64_t)share->frame, hash,
-					shares->n + 1);
+		r = r ?: key_map_put(&shares->numbers, (uint64_t)share->frame, hash, shares->n + 1);
 		if (r < 0)
 			return r;
 		shares->items[shares->n++] = *share;

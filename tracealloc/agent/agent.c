@@ -184,10 +184,9 @@ int dl_iterate_phdr(int (*visit)(struct dl_phdr_info *info, size_t size, void *d
 	static ElfW(Phdr) headers[MAX_HEADERS];
 	const ElfW(Ehdr) *kernel = (const void *)getauxval(AT_SYSINFO_EHDR);
 	struct dl_phdr_info info = { .dlpi_name = "", .dlpi_phdr = headers };
-	int r;
 
 	info.dlpi_phnum = list_headers(headers, &info.dlpi_addr);
-	r = visit(&info, sizeof(info), data);
+	int r = visit(&info, sizeof(info), data);
 	if (r != 0 || !kernel)
 		return r;
 	info.dlpi_phdr = (const void *)((uintptr_t)kernel + kernel->e_phoff);

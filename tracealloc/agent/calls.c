@@ -60,17 +60,14 @@ static bool may_be_static(long fd)
 
 static bool is_wanted(const char *path)
 {
-	bool is_it;
-	long fd;
-
 	if (!ta_image.control || !(ta_image.flags & RING_FLAG_STATIC) ||
 	    atomic_load(&ta_state.word) == TA_OFF || !ta_sandbox_may_wait())
 		return false;
-	fd = ta_syscall(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0, 0,
-			0);
+	long fd = ta_syscall(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0,
+			     0, 0);
 	if (fd < 0)
 		return false;
-	is_it = may_be_static(fd);
+	bool is_it = may_be_static(fd);
 	ta_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
 	return is_it;
 }
@@ -79,9 +76,7 @@ static bool is_wanted(const char *path)
 int prctl(int option, ...)
 {
 	unsigned long arguments[4], known[3];
-	struct ta_sandbox_change change;
 	va_list list;
-	int r;
 
 	va_start(list, option);
 	for (int i = 0; i < 4; i++)
@@ -93,8 +88,8 @@ int prctl(int option, ...)
 	known[0] = (unsigned long)option;
 	known[1] = arguments[0];
 	known[2] = arguments[1];
-	change = ta_sandbox_begin(SYS_prctl, known);
-	r = ta_real.prctl(option, arguments[0], arguments[1], arguments[2], arguments[3]);
+	struct ta_sandbox_change change = ta_sandbox_begin(SYS_prctl, known);
+	int r = ta_real.prctl(option, arguments[0], arguments[1], arguments[2], arguments[3]);
 	ta_sandbox_end(&change, r >= 0);
 	return r;
 }

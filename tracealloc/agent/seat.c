@@ -89,13 +89,11 @@ static void look_for_number(uintptr_t key, uint32_t tid)
 
 static void sit_down(struct ta_seat *seat, uintptr_t key, uint32_t tid)
 {
-	uint32_t at;
-
 	seat->own = ta_seat_none.own;
 	seat->tid = tid;
 	if (!atomic_exchange(&has_looked, true))
 		look_for_number(key, tid);
-	at = atomic_load(&ta_seat_tid_at);
+	uint32_t at = atomic_load(&ta_seat_tid_at);
 	if (at && *(const uint32_t *)(key + at) != tid) /* it was a number of something else */
 		atomic_store(&ta_seat_tid_at, 0);
 }
@@ -117,13 +115,12 @@ bool ta_seat_take(void)
 	uintptr_t key = ta_seat_key();
 	struct ta_seat *seat = ta_seat_search(key);
 	bool has_seat = seat != &ta_seat_none;
-	long tid;
 
 	if (!key) /* the C library sets itself up: nothing of that is the program's */
 		return false;
 	if (has_seat && (seat->own.is_sealed || (ta_seat_tid_at && ta_seat_is_own())))
 		return true;
-	tid = ta_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
+	long tid = ta_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
 	if (has_seat && (tid <= 0 || seat->tid == (uint32_t)tid))
 		return true;
 	if (has_seat && is_forked()) {

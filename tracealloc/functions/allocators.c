@@ -289,8 +289,6 @@ bool ta_allocator_leave(uintptr_t *slot, bool is_quick)
 	uintptr_t thunk = slot[0], result = slot[KEPT_RESULT];
 	struct ta_thread *thread = ta_tls.thread;
 	struct ta_alloc_call *found = find_call(thread, (uintptr_t)slot);
-	struct ta_alloc_call call;
-	bool is_done;
 
 	if (!found) {
 		uint8_t unref = data->function->rule->unref;
@@ -300,7 +298,7 @@ bool ta_allocator_leave(uintptr_t *slot, bool is_quick)
 					  memory_order_relaxed);
 		return true;
 	}
-	call = *found;
+	struct ta_alloc_call call = *found;
 	thread->n_calls = (uint32_t)(found - thread->calls);
 	if (call.is_unref) {
 		finish_unref(&call, result);
@@ -309,7 +307,7 @@ bool ta_allocator_leave(uintptr_t *slot, bool is_quick)
 	slot[0] = data->to;
 	slot[KEPT_RESULT] = slot[KEPT_FRAME];
 	ta_compiler_barrier();
-	is_done = finish_call(data->function, &call, result, is_quick);
+	bool is_done = finish_call(data->function, &call, result, is_quick);
 	ta_compiler_barrier();
 	slot[KEPT_RESULT] = result;
 	slot[0] = thunk;

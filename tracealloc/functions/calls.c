@@ -273,7 +273,6 @@ static ta_always_inline bool enter(struct ta_function *function, uintptr_t *slot
 {
 	uintptr_t to = *slot;
 	struct ta_hook hook;
-	uint32_t number;
 
 	if (ta_unlikely(function->rule != NULL))
 		return enter_allocator(function, slot);
@@ -286,7 +285,7 @@ static ta_always_inline bool enter(struct ta_function *function, uintptr_t *slot
 		return false;
 	if (ta_unlikely(ta_thunk_is(to)))
 		to = end_before(&hook, slot);
-	number = thunk_for(&hook, function, to);
+	uint32_t number = thunk_for(&hook, function, to);
 	if (ta_likely(number) &&
 	    !write_call(&hook, TRACE_CALL_FUNCTION_ENTER, slot, function->name_id))
 		number = 0;
@@ -335,10 +334,9 @@ static ta_always_inline bool write_usual(enum trace_call call, const uintptr_t *
 {
 	struct ta_thread *thread = ta_tls.thread;
 	struct ring_record *record;
-	uint64_t own;
 
 	ta_hook_guard(slot - 1);
-	own = ta_own_take(thread, UINT32_MAX);
+	uint64_t own = ta_own_take(thread, UINT32_MAX);
 	record = ta_record_take(thread, &thread->pending, sizeof(*record));
 	if (ta_likely(record))
 		ta_record_fill(record, RING_HEAD(TRACE_OP_NOTE, call, 1, own), ta_tsc_begin(),
@@ -442,7 +440,6 @@ static __attribute__((noinline)) bool enter_slow(struct ta_function *function, u
 {
 	uint64_t since = own_now();
 	struct vector_state state;
-	bool is_entered;
 
 	save(&state);
 	if (ta_unlikely(atomic_load_explicit(&must_measure, memory_order_relaxed)) &&
@@ -451,7 +448,7 @@ static __attribute__((noinline)) bool enter_slow(struct ta_function *function, u
 	own_add(since);
 	if (ta_thunk_is(*slot))
 		ask_plugins(TRACE_ASKED_REGION_END, slot); /* of what ends by jumping here */
-	is_entered = enter(function, slot);
+	bool is_entered = enter(function, slot);
 	if (is_entered && !function->rule)
 		ask_plugins(TRACE_ASKED_REGION_BEGIN, slot);
 	since = own_now();
@@ -536,11 +533,9 @@ void ta_function_measure_soon(void)
 
 void ta_function_end_tail(uintptr_t *slot)
 {
-	const struct ta_thunk_data *data;
-
 	if (ta_likely(!ta_thunk_is(*slot)))
 		return;
-	data = ta_thunk_data_of(*slot);
+	const struct ta_thunk_data *data = ta_thunk_data_of(*slot);
 	if (is_allocator(data->function))
 		return;
 	if (!data->function->rule)

@@ -402,12 +402,11 @@ static bool has_shadow_stack(void)
 static bool take_plan(bool may_unwind, bool is_late)
 {
 	const struct plan_head *head = ta_image.plan;
-	long memory;
 
 	if (!head || !is_sound(head, ta_image.plan_bytes))
 		return false;
-	memory = ta_map_private(head->n_functions * sizeof(*functions) +
-				head->n_files * sizeof(*placed));
+	long memory = ta_map_private(head->n_functions * sizeof(*functions) +
+				     head->n_files * sizeof(*placed));
 	if (memory < 0 || (is_counting() && ta_image.control->n_trips < head->n_functions) ||
 	    !may_unwind || has_shadow_stack() || (!is_late && !is_alone()) ||
 	    !ta_function_begin()) {

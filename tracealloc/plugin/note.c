@@ -58,11 +58,10 @@ uint64_t ta_note_write(const struct ta_hook *hook, enum trace_op op, enum trace_
 		       uint64_t detail, uintptr_t address, size_t size)
 {
 	struct ring_record2 *record = ta_record_reserve(hook->thread, hook->bits, sizeof(*record));
-	uint64_t ticks;
 
 	if (!record)
 		return 0;
-	ticks = ta_ticks_begin();
+	uint64_t ticks = ta_ticks_begin();
 	record->old_address = 0;
 	record->begin_ticks = ticks;
 	if (call == TRACE_CALL_REGION_PUSH || call == TRACE_CALL_REGION_POP)

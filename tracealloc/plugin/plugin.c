@@ -187,12 +187,11 @@ static __attribute__((noinline)) int guarded(struct call *call)
 static void leave_out(struct plugin *plugin, const char *what, const char *why)
 {
 	char text[2 * TEXT_BYTES];
-	struct ta_name name;
 
 	if (atomic_exchange(&plugin->is_out, true))
 		return;
 	snprintf(text, sizeof(text), "%.60s left out: %.100s %.80s", plugin->name, what, why);
-	name = ta_name_of(text);
+	struct ta_name name = ta_name_of(text);
 	ta_note_plugin(TRACE_CALL_PLUGIN_LOST, &name, 0, 0);
 }
 
@@ -567,11 +566,10 @@ long ta_plugins_end_late(void)
 {
 	const struct timespec slice = { .tv_nsec = 1000000 };
 	int saved = errno;
-	bool must_end;
 
 	if (all.n_plugins + all.n_fini == 0)
 		return 0;
-	must_end = have_thread() && begin_end();
+	bool must_end = have_thread() && begin_end();
 	atomic_store(&all.is_over, true);
 	for (uint32_t ms = 0; atomic_load(&all.n_inside) > 0; ms++) {
 		if (ms >= END_MS)

@@ -77,8 +77,7 @@ static int learn(struct model *model, const struct guess_block *blocks, size_t n
 
 		if (!group_of(model, look))
 			r = add_group(model, look);
-		if (r == 0)
-			r = key_map_put(&model->numbers, look, blocks[i].place, has);
+		r = r ?: key_map_put(&model->numbers, look, blocks[i].place, has);
 		if (r == 0)
 			rank(group_of(model, look), blocks[i].place, (uint32_t)has);
 	}
@@ -176,20 +175,12 @@ static double probability_of(const struct guess_kind *kind)
 	return wrong < 1 ? right * (1 - wrong) : 0;
 }
 
-static int compare(const void *left, const void *right)
-{
-	const struct guess_block *a = left, *b = right;
-
-	if (a->is_known != b->is_known)
-		return a->is_known ? -1 : 1;
-	return (a->born_ns > b->born_ns) - (a->born_ns < b->born_ns);
-}
+DEFINE_ORDER(compare, struct guess_block, ORDER(b->is_known, a->is_known) ?: BY(born_ns));
 
 int guess_places(struct guess_block *blocks, size_t n, struct guess_kind kinds[GUESS_N_KINDS])
 {
 	struct model model = { .n_groups = 0 };
 	size_t n_known = 0, half;
-	int r;
 
 	memset(kinds, 0, GUESS_N_KINDS * sizeof(*kinds));
 	if (n == 0)
@@ -198,13 +189,12 @@ int guess_places(struct guess_block *blocks, size_t n, struct guess_kind kinds[G
 	while (n_known < n && blocks[n_known].is_known)
 		n_known++;
 	half = n_known / 2;
-	r = learn(&model, blocks + half, n_known - half);
+	int r = learn(&model, blocks + half, n_known - half);
 	if (r == 0) {
 		test_by_age(&model, blocks, half, kinds);
 		r = learn(&model, blocks, half);
 	}
-	if (r == 0)
-		r = test_withheld(&model, blocks, n_known, kinds);
+	r = r ?: test_withheld(&model, blocks, n_known, kinds);
 	if (r == 0)
 		guess_all(&model, blocks + n_known, n - n_known, kinds);
 	for (unsigned i = 0; i < GUESS_N_KINDS; i++)

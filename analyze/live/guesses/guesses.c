@@ -127,11 +127,9 @@ static bool is_of_file(uint64_t word)
 /* A pointer to a block is what size that has. */
 static uint64_t kind_of(const struct guesses *guesses, const struct looked *looked, uint64_t word)
 {
-	size_t number;
-
 	if (!(word & TRACE_WORD_BLOCK))
 		return word;
-	number = number_of(guesses, looked->process, word & ~TRACE_WORD_BLOCK);
+	size_t number = number_of(guesses, looked->process, word & ~TRACE_WORD_BLOCK);
 	return TRACE_WORD_BLOCK | (number ? guesses->blocks[number - 1].content.usable_bytes : 0);
 }
 
@@ -310,28 +308,25 @@ static int guess_process(struct guesses *guesses, struct db *db, int64_t run_id,
 	struct guess_kind kinds[GUESS_N_KINDS];
 	int r = take_process(guesses, process);
 
-	if (r == 0)
-		r = guess_places(guesses->asked, guesses->n_asked, kinds);
-	if (r == 0)
-		r = write_test(db, run_id, row, kinds);
+	r = r ?: guess_places(guesses->asked, guesses->n_asked, kinds);
+	r = r ?: write_test(db, run_id, row, kinds);
 	return r < 0 ? r : write_process(guesses, db, run_id, row, kinds);
 }
 
 int guesses_write(struct guesses *guesses, struct db *db, int64_t run_id, const struct tasks *tasks)
 {
 	uint32_t last = 0;
-	int r;
 
 	if (guesses->n == 0)
 		return 0;
 	guesses->asked = calloc(guesses->n, sizeof(*guesses->asked));
 	if (!guesses->asked)
 		return -ENOMEM;
-	r = statement_prepare(db_handle(db),
-			      "SELECT coalesce(user.frame_id, stack.frame_id) FROM stack"
-			      " LEFT JOIN stack AS user ON user.id = stack.user_id"
-			      " WHERE stack.id = ?1",
-			      &guesses->find_frame);
+	int r = statement_prepare(db_handle(db),
+				  "SELECT coalesce(user.frame_id, stack.frame_id) FROM stack"
+				  " LEFT JOIN stack AS user ON user.id = stack.user_id"
+				  " WHERE stack.id = ?1",
+				  &guesses->find_frame);
 	if (r == 0)
 		find_referrers(guesses);
 	for (size_t i = 0; r == 0 && i < guesses->n; i++) {

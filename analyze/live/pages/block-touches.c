@@ -58,9 +58,7 @@ struct touch_part touch_part_of(const struct touch_facts *facts, uint64_t n)
 
 void block_touches_finish(struct block_touches *touches)
 {
-	for (size_t i = 0; i < touches->n; i++)
-		free(touches->blocks[i].states);
-	free(touches->blocks);
+	array_free(touches->blocks, touches->n, it, free(it->states));
 	free(touches->here);
 	free(touches->seen);
 	key_map_finish(&touches->places);

@@ -31,10 +31,7 @@ int touch_ends_mapping(struct touch_ends *ends, int64_t stack_id)
 		ends->is_full = true;
 		return 0;
 	}
-	if (grow_one(&ends->stacks, ends->n_stacks, &ends->n_stacks_allocated) < 0)
-		return -ENOMEM;
-	ends->stacks[ends->n_stacks++] = stack_id;
-	return 0;
+	return array_add(ends->stacks, ends->n_stacks, ends->n_stacks_allocated, stack_id);
 }
 
 static int compare(const void *left, const void *right)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "analyze/live/live-memory-internal.h"
+#include "common/cleanup.h"
 #include "store/database.h"
 #include "trace/varint.h"
 
@@ -90,11 +91,10 @@ static int append(void *bytes, size_t *n, const struct trace_record *record, uns
 	size_t n_more;
 	const char *more = trace_record_string(record, string, &n_more);
 	char **at = bytes;
-	char *larger;
 
 	if (*n + n_more > MAX_LOOK_BYTES)
 		return -EBADMSG;
-	larger = realloc(*at, *n + n_more + TRACE_VARINT_SLACK);
+	char *larger = realloc(*at, *n + n_more + TRACE_VARINT_SLACK);
 	if (!larger)
 		return -ENOMEM;
 	memcpy(larger + *n, more, n_more);
@@ -107,7 +107,6 @@ static int append(void *bytes, size_t *n, const struct trace_record *record, uns
 int pages_look_add(struct pages_look *look, const struct trace_record *record)
 {
 	struct part part = part_of(record), before = part_of(&look->head.record);
-	int r;
 
 	if (look->runs && (before.number != part.number || before.process != part.process))
 		pages_look_finish(look);
@@ -117,7 +116,7 @@ int pages_look_add(struct pages_look *look, const struct trace_record *record)
 		look->head.touches = *(const struct trace_touches *)record;
 	else if (!look->runs)
 		look->head.writes = *(const struct trace_writes *)record;
-	r = append(&look->runs, &look->n_run_bytes, record, 0);
+	int r = append(&look->runs, &look->n_run_bytes, record, 0);
 	if (r == 0 && record->type == TRACE_RECORD_PAGES)
 		r = append(&look->maps, &look->n_map_bytes, record, 1);
 	return r < 0 ? r : part.is_last;
@@ -125,8 +124,7 @@ int pages_look_add(struct pages_look *look, const struct trace_record *record)
 
 void pages_look_finish(struct pages_look *look)
 {
-	free(look->runs);
-	free(look->maps);
+	free_all(look->runs, look->maps);
 	*look = (struct pages_look){ 0 };
 }
 
@@ -169,8 +167,7 @@ int touches_open(struct db *db, int64_t run_id, struct touches **ret_touches)
 
 void page_interval_finish(struct page_interval *interval)
 {
-	free(interval->runs.runs);
-	free(interval->runs.parts);
+	free_all(interval->runs.runs, interval->runs.parts);
 	page_sites_finish(&interval->sites);
 	*interval = (struct page_interval){ 0 };
 }

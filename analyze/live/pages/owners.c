@@ -103,14 +103,12 @@ static ssize_t new_site(struct page_sites *sites, int64_t stack_id, bool is_mapp
 ssize_t page_sites_of_block(struct page_sites *sites, uint32_t number, int64_t stack_id,
 			    const struct span *span)
 {
-	ssize_t site;
-
 	if (grow_array_to(&sites->of_block, number, &sites->n_of_block, sizeof(*sites->of_block)) <
 	    0)
 		return -ENOMEM;
 	if (sites->of_block[number])
 		return (ssize_t)sites->of_block[number] - 1;
-	site = new_site(sites, stack_id, false, span);
+	ssize_t site = new_site(sites, stack_id, false, span);
 	sites->of_block[number] = site < 0 ? 0 : (size_t)site + 1;
 	return site;
 }
@@ -141,14 +139,7 @@ uint64_t page_site_count(struct page_site *site, uint64_t first, uint64_t end)
 	return end - first;
 }
 
-static int compare_sites(const void *left, const void *right)
-{
-	const struct page_site *a = left, *b = right;
-
-	if (a->is_mapping != b->is_mapping)
-		return a->is_mapping - b->is_mapping;
-	return (a->stack_id > b->stack_id) - (a->stack_id < b->stack_id);
-}
+DEFINE_ORDER(compare_sites, struct page_site, BY(is_mapping) ?: BY(stack_id));
 
 void page_sites_sort(struct page_sites *sites)
 {

@@ -161,8 +161,7 @@ int residents_open(struct db *db, int64_t run_id, struct residents **ret_residen
 	residents->next_id = db_integer(db, "SELECT max(id) FROM page_snapshot", 0) + 1;
 
 	int r = rows_open(db, &snapshot_table, &residents->snapshots);
-	if (r == 0)
-		r = rows_open(db, &part_table, &residents->parts);
+	r = r ?: rows_open(db, &part_table, &residents->parts);
 	if (r < 0)
 		residents = residents_close(residents);
 	*ret_residents = residents;
@@ -255,7 +254,6 @@ int residents_flush(struct residents *residents)
 static int keep(struct memory *memory, struct snapshot *snapshot)
 {
 	struct residents *residents = memory->residents;
-	struct snapshot *before;
 	int r;
 
 	if (snapshot->head.reason != TRACE_PAGES_PEAK) {
@@ -263,7 +261,7 @@ static int keep(struct memory *memory, struct snapshot *snapshot)
 		free_snapshot(snapshot);
 		return r;
 	}
-	before = take_peak(residents, snapshot->process);
+	struct snapshot *before = take_peak(residents, snapshot->process);
 	r = before ? write_snapshot(memory, before, false) : 0;
 	free_snapshot(before);
 	snapshot->next = residents->peaks;
@@ -629,12 +627,11 @@ static void close_page(struct sweep *sweep)
 static int open_page(struct sweep *sweep, uint64_t page)
 {
 	uint64_t until;
-	int r;
 
 	if (sweep->is_open && sweep->page == page)
 		return 0;
 	close_page(sweep);
-	r = add_gap(sweep, page);
+	int r = add_gap(sweep, page);
 	sweep->page = page;
 	sweep->page_bits = bits_at(sweep, page, page + 1, &until);
 	sweep->page_node = sweep->node;
@@ -651,10 +648,8 @@ static int add_slice(struct sweep *sweep, size_t part, uint64_t bytes)
 		sweep->slices[sweep->n_slices - 1].bytes += bytes;
 		return 0;
 	}
-	if (grow_one(&sweep->slices, sweep->n_slices, &sweep->n_slices_allocated) < 0)
-		return -ENOMEM;
-	sweep->slices[sweep->n_slices++] = (struct slice){ part, bytes };
-	return 0;
+	return array_add(sweep->slices, sweep->n_slices, sweep->n_slices_allocated,
+			 (struct slice){ part, bytes });
 }
 
 static void add_inner_pages(struct sweep *sweep, size_t part, uint64_t first, uint64_t end)
@@ -676,14 +671,13 @@ static int visit_block(void *context, const struct heap_block *block)
 	uint64_t bytes = sweep->page_bytes, end = block->address + block->size;
 	uint64_t first = block->address >> sweep->page_log2, last = (end - 1) >> sweep->page_log2;
 	ssize_t part = part_of_site(sweep, block->site);
-	int r;
 
 	if (part < 0)
 		return (int)part;
 	sweep->snapshot->parts[part].n_blocks++;
 	if (block->size == 0 || end < block->address)
 		return 0;
-	r = open_page(sweep, first);
+	int r = open_page(sweep, first);
 	if (r == 0)
 		r = add_slice(sweep, (size_t)part,
 			      last > first ? (first + 1) * bytes - block->address : block->size);
@@ -710,9 +704,7 @@ static int visit_page(void *context, uint64_t number, unsigned n_bytes)
 
 static void finish_sweep(struct sweep *sweep)
 {
-	free(sweep->areas);
-	free(sweep->part_of_site);
-	free(sweep->slices);
+	free_all(sweep->areas, sweep->part_of_site, sweep->slices);
 }
 
 /* What the kernel was about to free: it counts, and lies in no mapping. */
@@ -764,7 +756,6 @@ int memory_look(struct memory *memory, uint32_t process, struct pages_look *look
 		.at = look->runs,
 		.runs_end = look->runs + look->n_run_bytes,
 	};
-	int r;
 
 	if (!image)
 		return 0;
@@ -779,7 +770,7 @@ int memory_look(struct memory *memory, uint32_t process, struct pages_look *look
 		.head = look->head.pages,
 		.is_sum = look->is_passed && page_bytes == BLOCK_PAGE_BYTES,
 	};
-	r = is_good ? sweep_all(&sweep, look->maps) : -EBADMSG;
+	int r = is_good ? sweep_all(&sweep, look->maps) : -EBADMSG;
 	finish_sweep(&sweep);
 	if (r == 0)
 		return keep(memory, snapshot);

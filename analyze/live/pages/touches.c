@@ -120,12 +120,11 @@ static int add_nodes(struct division *division, size_t number, const struct touc
 {
 	const struct page_run *run = &division->runs->runs[division->run];
 	size_t site_bytes = division->n_nodes * sizeof(*division->nodes);
-	const struct node_bytes *here;
 	uint64_t all = 0;
 
 	if (run->n_nodes == 0 || part->most == 0)
 		return 0;
-	here = division->runs->parts + run->node_at;
+	const struct node_bytes *here = division->runs->parts + run->node_at;
 	if (grow_array_to(&division->nodes, number, &division->n_of_nodes, site_bytes) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < run->n_nodes; i++)
@@ -191,8 +190,7 @@ static int end_run(struct division *division)
 		site->least += part.least;
 		site->most += part.most;
 		site->known += part.resident;
-		if (r == 0)
-			r = add_nodes(division, division->here[i], &part);
+		r = r ?: add_nodes(division, division->here[i], &part);
 		site->n_pages = 0;
 		site->next_page = 0;
 		site->is_here = false;
@@ -314,10 +312,8 @@ static int divide(struct division *division, struct memory *memory)
 		if (r == 0 && division->run < division->runs->n)
 			r = end_run(division);
 	}
-	if (r == 0)
-		r = add_ended(division, memory->tally, &division->image->ends);
-	if (r == 0)
-		r = name_nodes(division, memory);
+	r = r ?: add_ended(division, memory->tally, &division->image->ends);
+	r = r ?: name_nodes(division, memory);
 	free(division->here);
 	free(division->nodes);
 	if (r == 0)
@@ -340,19 +336,16 @@ int memory_touches(struct memory *memory, uint32_t process, const struct pages_l
 		.page_bytes = look->head.touches.page_bytes,
 		.span = { times->begin_ns, times->end_ns, 1 },
 	};
-	bool is_divided;
-	int r;
 
 	if (!held)
 		return image ? -ENOMEM : 0;
 	if (division.page_bytes < 512 || division.page_bytes > (1u << 30))
 		return -EBADMSG;
-	is_divided = touches_may_visit(memory->touches, image);
-	r = read_runs(memory, look, &division.span, &now.runs);
+	bool is_divided = touches_may_visit(memory->touches, image);
+	int r = read_runs(memory, look, &division.span, &now.runs);
 	if (r == 0 && is_divided)
 		r = divide(&division, memory);
-	if (r == 0)
-		r = write_interval(memory->touches, held, &look->head.touches, times);
+	r = r ?: write_interval(memory->touches, held, &look->head.touches, times);
 	r = page_interval_keep(memory->touches, held, PAGES_TOUCHED, &now, r);
 	touch_ends_finish(&image->ends);
 	return r == 0 && !is_divided ? 1 : r;

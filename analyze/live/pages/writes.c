@@ -153,8 +153,7 @@ int memory_writes(struct memory *memory, uint32_t process, const struct pages_lo
 							: -EBADMSG;
 	if (r == 0 && (is_divided = touches_may_visit(memory->touches, image)))
 		r = divide(&division, memory, image);
-	if (r == 0)
-		r = write_interval(memory->touches, held, &look->head.writes, &division.span);
+	r = r ?: write_interval(memory->touches, held, &look->head.writes, &division.span);
 	r = page_interval_keep(memory->touches, held, PAGES_WRITTEN, &now, r);
 	return r == 0 && !is_divided ? 1 : r;
 }

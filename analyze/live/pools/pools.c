@@ -6,6 +6,7 @@
 
 #include "analyze/live/live-memory-internal.h"
 #include "common/array.h"
+#include "common/cleanup.h"
 #include "common/hash-map.h"
 #include "store/database.h"
 
@@ -80,10 +81,8 @@ int pools_open(struct db *db, int64_t run_id, struct pools **ret_pools)
 	pools->first_row = db_integer(db, "SELECT max(id) FROM pool", 0);
 	pools->n_slots = 1;
 	int r = rows_open(db, &table, &pools->rows);
-	if (r < 0) {
-		pools_close(pools);
-		return r;
-	}
+	if (r < 0)
+		return pools_close(pools), r;
 	*ret_pools = pools;
 	return 0;
 }
@@ -95,9 +94,7 @@ struct pools *pools_close(struct pools *pools)
 	rows_close(pools->rows);
 	key_map_finish(&pools->numbers);
 	key_map_finish(&pools->unreferenced);
-	free(pools->pools);
-	free(pools->slots);
-	free(pools);
+	free_all(pools->pools, pools->slots, pools);
 	return NULL;
 }
 
@@ -130,8 +127,7 @@ static int make_pool(struct pools *pools, const struct memory_image *image,
 {
 	int r = grow_one(&pools->pools, pools->n, &pools->n_allocated);
 
-	if (r == 0)
-		r = key_map_put(&pools->numbers, image->number, handle, pools->n + 1);
+	r = r ?: key_map_put(&pools->numbers, image->number, handle, pools->n + 1);
 	if (r < 0)
 		return r;
 	pools->pools[pools->n++] = (struct pool){
@@ -305,8 +301,7 @@ static int end_block(struct memory *memory, struct memory_image *image, unsigned
 	struct heap_block removed;
 	int r = end_range(memory, image, level + 1, block, &cut);
 
-	if (r == 0)
-		r = heap_remove(&image->inner[level], block->address, &removed);
+	r = r ?: heap_remove(&image->inner[level], block->address, &removed);
 	return r < 0 ? r : leave(memory, image, &removed, ending);
 }
 
@@ -411,8 +406,7 @@ int memory_pool_block(struct memory *memory, const struct pool_block *born)
 		slot.pool = thread->moved_pool;
 	if (!slot.pool)
 		r = pool_of(pools, thread->image, born, &slot.pool);
-	if (r == 0)
-		r = tally_site(memory->tally, born->stack_id, &block.site);
+	r = r ?: tally_site(memory->tally, born->stack_id, &block.site);
 	int level = r < 0 ? r : find_level(memory, thread->image, born, &slot);
 	if (level == (int)POOLS_LEVELS)
 		pools->losses.n_too_deep++;
@@ -426,8 +420,7 @@ int memory_pool_block(struct memory *memory, const struct pool_block *born)
 	slot.level = (uint32_t)level;
 	r = take_slot(pools, &slot, &at);
 	block.previous_id = at;
-	if (r == 0)
-		r = heap_insert(&thread->image->inner[level], &block);
+	r = r ?: heap_insert(&thread->image->inner[level], &block);
 	if (r < 0)
 		return r;
 	memory->n_allocations++;

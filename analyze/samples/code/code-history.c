@@ -134,10 +134,8 @@ static struct page *get_page(struct code_history *history, uint32_t process, uin
 		return page;
 	page = calloc(1, sizeof(*page));
 	if (!page ||
-	    key_map_put(&history->pages, process, address >> PAGE_BITS, (uintptr_t)page) < 0) {
-		free(page);
-		return NULL;
-	}
+	    key_map_put(&history->pages, process, address >> PAGE_BITS, (uintptr_t)page) < 0)
+		return free(page), NULL;
 	page->begin_ns = page->end_ns = page->before_ns = INT64_MIN;
 	page->next = history->all;
 	history->all = page;
@@ -231,12 +229,7 @@ static int take_reading(struct code_history *history, const struct reading *read
 
 /* ---- Out of the trace ---- */
 
-static int compare_readings(const void *left, const void *right)
-{
-	const struct reading *a = left, *b = right;
-
-	return ORDER(a->begin_ns, b->begin_ns) ?: ORDER(a->order, b->order);
-}
+DEFINE_ORDER(compare_readings, struct reading, BY(begin_ns) ?: BY(order));
 
 /* The collector has told all that it read before it commits. */
 static int take_segment(struct code_history *history)
@@ -327,12 +320,7 @@ static int take_item(struct code_history *history, const struct sample_clock *cl
 	return r;
 }
 
-static int compare_times(const void *left, const void *right)
-{
-	const int64_t *a = left, *b = right;
-
-	return *a < *b ? -1 : *a > *b;
-}
+DEFINE_ORDER(compare_times, int64_t, ORDER(*a, *b));
 
 /* Behind the last reading nothing is known. Versions are numbered over all pages. */
 static int finish_pages(struct code_history *history)
@@ -380,10 +368,8 @@ int code_history_read(const char *path, const struct sample_clock *clock,
 	trace_reader_only(reader, types, sizeof(types) / sizeof(types[0]));
 	while (r >= 0 && (r = trace_reader_next(reader, &item)) > 0)
 		r = take_item(history, clock, &item);
-	if (r == 0)
-		r = take_segment(history);
-	if (r == 0)
-		r = finish_pages(history);
+	r = r ?: take_segment(history);
+	r = r ?: finish_pages(history);
 	if (r < 0)
 		return r;
 	history->is_damaged = is_damaged(history, reader);
@@ -403,13 +389,12 @@ bool code_history_has(const struct code_history *history, uint32_t process, uint
 uint32_t code_history_version(struct code_history *history, uint32_t process, uint64_t address,
 			      int64_t time_ns)
 {
-	const struct page *page;
 	size_t low = 0, high;
 
 	if (history->last.process == process && history->last.page == address >> PAGE_BITS &&
 	    time_ns >= history->last.from_ns && time_ns < history->last.until_ns)
 		return history->last.version;
-	page = find(history, process, address);
+	const struct page *page = find(history, process, address);
 	high = page ? page->n_turns : 0;
 	while (low < high) { /* turns up to the time */
 		size_t middle = (low + high) / 2;

@@ -8,6 +8,7 @@
 #include "analyze/samples/code/code-history.h"
 #include "analyze/samples/code/data-history.h"
 #include "common/array.h"
+#include "common/cleanup.h"
 #include "common/hash-map.h"
 #include "schemas/ring.h"
 
@@ -102,10 +103,7 @@ struct code_store *code_store_destroy(struct code_store *store)
 	key_map_finish(&store->spaces);
 	code_history_destroy(store->history);
 	data_history_destroy(store->data_history);
-	free(store->maps);
-	free(store->renewals);
-	free(store->items);
-	free(store);
+	free_all(store->maps, store->renewals, store->items, store);
 	return NULL;
 }
 
@@ -280,12 +278,9 @@ static bool is_mapped_over(const struct code_store *store, uint32_t pid,
 	int64_t low = time_ns < snapshot->begin_ns ? time_ns : snapshot->begin_ns;
 	int64_t high = time_ns > snapshot->end_ns ? time_ns : snapshot->end_ns;
 
-	for (size_t i = 0; i < store->n_maps; i++)
-		if (store->maps[i].pid == pid && store->maps[i].time_ns > low &&
-		    store->maps[i].time_ns <= high &&
-		    is_over(&store->maps[i], address & ~(PAGE_BYTES - 1), PAGE_BYTES))
-			return true;
-	return false;
+	return array_find(store->maps, store->n_maps, it,
+			  it->pid == pid && it->time_ns > low && it->time_ns <= high &&
+				  is_over(it, address & ~(PAGE_BYTES - 1), PAGE_BYTES));
 }
 
 /*

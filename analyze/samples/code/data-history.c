@@ -58,9 +58,7 @@ struct data_history *data_history_destroy(struct data_history *history)
 	if (!history)
 		return NULL;
 	key_map_finish(&history->loops);
-	free(history->readings);
-	free(history->words);
-	free(history);
+	free_all(history->readings, history->words, history);
 	return NULL;
 }
 
@@ -297,8 +295,7 @@ int data_history_read(const char *path, const struct sample_clock *clock,
 		r = take_frame(history, clock, &item);
 	if (r == 0 && is_damaged(reader))
 		history->n_readings = history->n_words = 0;
-	if (r == 0)
-		r = judge(history);
+	r = r ?: judge(history);
 	if (r < 0)
 		return r;
 	if (history->n_words)
