@@ -317,7 +317,9 @@ static void check_frame(const struct chunk_frame *frame, const uint32_t *rows)
 	ck_assert(frame->n_rows > 0 && frame->n_rows <= CHUNK_FRAME_ROWS);
 	for (uint32_t i = 0; i < frame->n_rows; i++) {
 		uint32_t row = rows[i];
-		int64_t life_ns = blocks[FREED][row] - blocks[ALLOCATED][row];
+		/* Of a block that lives it has no meaning. */
+		int64_t life_ns =
+			(int64_t)((uint64_t)blocks[FREED][row] - (uint64_t)blocks[ALLOCATED][row]);
 		ck_assert(i == 0 || row > rows[i - 1]);
 		held.process_low = least(held.process_low, blocks[PROCESS][row]);
 		held.process_high = most(held.process_high, blocks[PROCESS][row]);
