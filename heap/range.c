@@ -11,6 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "heap/raw-call.h"
+
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
@@ -49,16 +51,16 @@ int range_fd(void)
 	return file.fd;
 }
 
-/* Raw, so that the tracer above does not take our memory for the program's. */
 static void *map(uintptr_t address, size_t n_bytes, int flags, int fd)
 {
-	return (void *)syscall(SYS_mmap, address, n_bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+	return (void *)raw_call(SYS_mmap, (long)address, (long)n_bytes, PROT_READ | PROT_WRITE,
+				flags, fd, 0);
 }
 
 static void unmap(uintptr_t address, size_t n_bytes)
 {
 	if (n_bytes)
-		syscall(SYS_munmap, address, n_bytes);
+		raw_call(SYS_munmap, (long)address, (long)n_bytes, 0, 0, 0, 0);
 }
 
 /* Move a file descriptor up; -1 when there is no room, which is no failure. */

@@ -6,17 +6,17 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "heap/kind.h"
 #include "heap/range.h"
+#include "heap/raw-call.h"
 
 /* ---- In place of libc: through the tracer above they would be events of the program ---- */
 
 void *mmap(void *address, size_t size, int prot, int flags, int fd, off_t offset)
 {
-	return (void *)syscall(SYS_mmap, address, size, prot, flags, fd, offset);
+	return (void *)raw_call(SYS_mmap, (long)address, (long)size, prot, flags, fd, offset);
 }
 
 /*
@@ -33,14 +33,15 @@ static bool is_kept(const void *address)
 
 int munmap(void *address, size_t size)
 {
-	return is_kept(address) ? -1 : (int)syscall(SYS_munmap, address, size);
+	return is_kept(address) ? -1
+				: (int)raw_call(SYS_munmap, (long)address, (long)size, 0, 0, 0, 0);
 }
 
 int madvise(void *address, size_t size, int advice)
 {
 	if (advice == MADV_REMOVE && is_kept(address))
 		return -1;
-	return (int)syscall(SYS_madvise, address, size, advice);
+	return (int)raw_call(SYS_madvise, (long)address, (long)size, advice, 0, 0, 0);
 }
 
 /* The program's break stays the program's. */

