@@ -523,7 +523,7 @@ static int list_command(const char *command, struct loaded_files *files)
 	return loaded_files_list(program, files, message) < 0 ? cmd_fail("%s", message) : CMD_DONE;
 }
 
-#define EXEC_PATIENCE_MS 1000u
+#define EXEC_PATIENCE_MS 5000u
 
 struct mapped {
 	pid_t pid;

@@ -154,12 +154,13 @@ void tracker_task(struct tracker *tracker, const struct pmu_record *record, uint
 	case PERF_RECORD_MMAP2:
 		take_map(tracker, record);
 		break;
-	case PERF_RECORD_EXIT:
+	case PERF_RECORD_EXIT: {
 		struct image *image = images_find(&tracker->images, (pid_t)record->task.pid);
 
 		if (image && record->task.pid == record->task.tid)
 			image->gone_ticks = ticks;
 		break;
+	}
 	default:
 		break;
 	}
