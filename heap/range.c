@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "heap/raw-call.h"
+#include "tracealloc/arch/arch.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
@@ -51,16 +51,17 @@ int range_fd(void)
 	return file.fd;
 }
 
+/* By instructions of our own, so that the tracer above does not take it for the program's. */
 static void *map(uintptr_t address, size_t n_bytes, int flags, int fd)
 {
-	return (void *)raw_call(SYS_mmap, (long)address, (long)n_bytes, PROT_READ | PROT_WRITE,
-				flags, fd, 0);
+	return (void *)ta_with_errno(ta_syscall_raw(SYS_mmap, (long)address, (long)n_bytes,
+						    PROT_READ | PROT_WRITE, flags, fd, 0));
 }
 
 static void unmap(uintptr_t address, size_t n_bytes)
 {
 	if (n_bytes)
-		raw_call(SYS_munmap, (long)address, (long)n_bytes, 0, 0, 0, 0);
+		ta_syscall_raw(SYS_munmap, (long)address, (long)n_bytes, 0, 0, 0, 0);
 }
 
 /* Move a file descriptor up; -1 when there is no room, which is no failure. */

@@ -10,13 +10,16 @@
 
 #include "heap/kind.h"
 #include "heap/range.h"
-#include "heap/raw-call.h"
+#include "tracealloc/arch/arch.h"
 
 /* ---- In place of libc: through the tracer above they would be events of the program ---- */
 
+/* By instructions of our own: syscall() is the tracer's, too. */
+
 void *mmap(void *address, size_t size, int prot, int flags, int fd, off_t offset)
 {
-	return (void *)raw_call(SYS_mmap, (long)address, (long)size, prot, flags, fd, offset);
+	return (void *)ta_with_errno(
+		ta_syscall_raw(SYS_mmap, (long)address, (long)size, prot, flags, fd, offset));
 }
 
 /*
@@ -33,15 +36,18 @@ static bool is_kept(const void *address)
 
 int munmap(void *address, size_t size)
 {
-	return is_kept(address) ? -1
-				: (int)raw_call(SYS_munmap, (long)address, (long)size, 0, 0, 0, 0);
+	if (is_kept(address))
+		return -1;
+	return (int)ta_with_errno(
+		ta_syscall_raw(SYS_munmap, (long)address, (long)size, 0, 0, 0, 0));
 }
 
 int madvise(void *address, size_t size, int advice)
 {
 	if (advice == MADV_REMOVE && is_kept(address))
 		return -1;
-	return (int)raw_call(SYS_madvise, (long)address, (long)size, advice, 0, 0, 0);
+	return (int)ta_with_errno(
+		ta_syscall_raw(SYS_madvise, (long)address, (long)size, advice, 0, 0, 0));
 }
 
 /* The program's break stays the program's. */

@@ -32,6 +32,15 @@
 #error "tracealloc knows x86-64, aarch64 and ppc64le: add a file for another processor"
 #endif
 
+/* What ta_syscall_raw() gave, as libc gives it: -1 and errno where it failed. Signal safe. */
+static inline long ta_with_errno(long result)
+{
+	if (result >= 0 || result < -4095)
+		return result;
+	errno = (int)-result;
+	return -1;
+}
+
 /* The program has filters of system calls; do they allow this one? sandbox.c. Signal safe. */
 extern _Atomic bool ta_sandbox_is_on __attribute__((visibility("hidden")));
 bool ta_sandbox_allows(long number, const long arguments[6]) __attribute__((visibility("hidden")));

@@ -6,18 +6,9 @@
 
 #include "tracealloc/arch/arch.h"
 
-/* A raw result as libc gives it. */
-static long with_errno(long result)
-{
-	if (result >= 0 || result < -4095)
-		return result;
-	errno = (int)-result;
-	return -1;
-}
-
 static int call(long number, long a, long b, long c, long d)
 {
-	return (int)with_errno(ta_syscall_raw(number, a, b, c, d, 0, 0));
+	return (int)ta_with_errno(ta_syscall_raw(number, a, b, c, d, 0, 0));
 }
 
 int ta_early_brk(void *address)
@@ -37,7 +28,8 @@ void *ta_early_sbrk(intptr_t increment)
 
 void *ta_early_shmat(int shmid, const void *address, int flags)
 {
-	return (void *)with_errno(ta_syscall_raw(SYS_shmat, shmid, (long)address, flags, 0, 0, 0));
+	return (void *)ta_with_errno(
+		ta_syscall_raw(SYS_shmat, shmid, (long)address, flags, 0, 0, 0));
 }
 
 int ta_early_shmdt(const void *address)
@@ -94,6 +86,6 @@ int ta_early_prctl(int option, ...)
 	for (int i = 0; i < 4; i++)
 		arguments[i] = va_arg(list, long);
 	va_end(list);
-	return (int)with_errno(ta_syscall_raw(SYS_prctl, option, arguments[0], arguments[1],
-					      arguments[2], arguments[3], 0));
+	return (int)ta_with_errno(ta_syscall_raw(SYS_prctl, option, arguments[0], arguments[1],
+						 arguments[2], arguments[3], 0));
 }

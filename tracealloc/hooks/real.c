@@ -131,20 +131,11 @@ static int early_posix_memalign(void **ret_block, size_t alignment, size_t size)
 	return 0;
 }
 
-/* A raw result as libc gives it. */
-static long with_errno(long result)
-{
-	if (result >= 0 || result < -4095)
-		return result;
-	errno = (int)-result;
-	return -1;
-}
-
 static void *early_mmap(void *address, size_t size, int prot, int flags, int fd, off_t offset)
 {
 	if (resolved() && ta_real.mmap != early_mmap)
 		return ta_real.mmap(address, size, prot, flags, fd, offset);
-	return (void *)with_errno(
+	return (void *)ta_with_errno(
 		ta_syscall_raw(SYS_mmap, (long)address, (long)size, prot, flags, fd, offset));
 }
 
@@ -152,7 +143,8 @@ static int early_munmap(void *address, size_t size)
 {
 	if (resolved() && ta_real.munmap != early_munmap)
 		return ta_real.munmap(address, size);
-	return (int)with_errno(ta_syscall_raw(SYS_munmap, (long)address, (long)size, 0, 0, 0, 0));
+	return (int)ta_with_errno(
+		ta_syscall_raw(SYS_munmap, (long)address, (long)size, 0, 0, 0, 0));
 }
 
 static void *early_mremap(void *address, size_t old_size, size_t size, int flags, ...)
@@ -164,8 +156,8 @@ static void *early_mremap(void *address, size_t old_size, size_t size, int flags
 	__builtin_va_end(list);
 	if (resolved() && ta_real.mremap != early_mremap)
 		return ta_real.mremap(address, old_size, size, flags, target);
-	return (void *)with_errno(ta_syscall_raw(SYS_mremap, (long)address, (long)old_size,
-						 (long)size, flags, (long)target, 0));
+	return (void *)ta_with_errno(ta_syscall_raw(SYS_mremap, (long)address, (long)old_size,
+						    (long)size, flags, (long)target, 0));
 }
 
 struct ta_real ta_real = {
