@@ -29,7 +29,7 @@
 	" WHEN 'data' THEN 'variables of ' || name WHEN 'shared' THEN 'shared memory' ||" \
 	" coalesce(' ' || name, '') WHEN 'tool' THEN 'memsight itself'" \
 	" WHEN 'unmapping' THEN 'being unmapped: in no mapping any more, and not free yet'" \
-	" ELSE coalesce(name, 'anonymous memory of libraries') END"
+	" ELSE coalesce(name, 'anonymous memory that no recorded call mapped') END"
 
 const char report_resident_sql[] = SHOWN
 	", part AS (SELECT sum(page_part.resident + beside) AS rss, 1.0 * sum(page_part.resident +"

@@ -489,7 +489,7 @@ static struct part owner_of(const struct sweep *sweep, const struct mapping *map
 		   (sweep->area_has_stack && has_stack(sweep, page, page + 1))) {
 		part.kind = PART_STACK;
 		part.name = NULL;
-	} else if (mapping && (is_called ? !mapping->is_nested : mapping_is_unclaimed(mapping))) {
+	} else if (is_called && !mapping->is_nested) {
 		part.kind = PART_MAPPING;
 		part.stack_id = mapping->stack_id;
 	} else if (is_memory_file(area)) {
@@ -498,6 +498,8 @@ static struct part owner_of(const struct sweep *sweep, const struct mapping *map
 		part.kind = PART_FILE;
 	} else if (area->is_file) {
 		part.kind = bits & TRACE_PAGE_FILE || !bits ? PART_FILE : PART_DATA;
+	} else if (mapping && mapping_is_unclaimed(mapping)) {
+		part.kind = PART_OTHER; /* a library's, ours, or the program's: nobody has said */
 	} else if (begins(area->path, "[heap]") || is_called || sweep->area_has_blocks ||
 		   strstr(area->path, "malloc")) {
 		part.kind = PART_FREE;
