@@ -384,7 +384,7 @@ static int take_sampled(struct components *components, struct place *place,
 	const struct begun at = { .component = number,
 				  .path = reading->path,
 				  .window = AT_SAMPLES };
-	struct ending *last = NULL;
+	struct ending *last;
 	int r = 0;
 
 	if (place->sample_ns && reading->thread_row)
@@ -393,13 +393,10 @@ static int take_sampled(struct components *components, struct place *place,
 			     CELL(reading->value));
 	if (r < 0 || !components->items[number - 1].is_counter)
 		return r < 0 ? r : add(components, &at, reading->value, 0, 0);
-	for (size_t i = 0; i < place->n_sampled; i++)
-		if (place->sampled[i].component == number)
-			last = &place->sampled[i];
-	if (!last) {
+	last = array_find(place->sampled, place->n_sampled, it, it->component == number);
+	if (!last)
 		return array_add(place->sampled, place->n_sampled, place->n_sampled_allocated,
 				 (struct ending){ number, reading->value });
-	}
 	int64_t grown = difference(reading->value, last->value);
 	last->value = reading->value;
 	return add(components, &at, grown, grown, grown);

@@ -69,7 +69,7 @@ static int open_tracefs(int *ret_fd)
 	static const char *const paths[] = { "/sys/kernel/tracing", "/sys/kernel/debug/tracing" };
 	int refused = 0, r;
 
-	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
+	for (size_t i = 0; i < COUNT_OF(paths); i++) {
 		auto_close int fd = open(paths[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 		if (fd < 0 || faccessat(fd, "uprobe_events", F_OK, 0) < 0)
@@ -96,6 +96,10 @@ static int refuse(int error, struct pmu_refusal *ret_refusal)
 		return pmu_refuse(ret_refusal, error,
 				  "uprobes are for root\nrun memsight by sudo, or leave "
 				  "--function-method uprobe out: jumps need no rights");
+	if (error == -EOPNOTSUPP)
+		return pmu_refuse(ret_refusal, error,
+				  "returns are found in code of x86-64 alone\nleave "
+				  "--function-method uprobe out");
 	if (error == -ENOENT || error == -ENODEV || error == -ENOSYS)
 		return pmu_refuse(ret_refusal, error,
 				  "this kernel has no uprobes (CONFIG_UPROBE_EVENTS)\nleave "
@@ -249,11 +253,16 @@ static const struct {
 	{ KIND_OTHER, KIND_RETURN },
 	{ KIND_PUSH, KIND_JUMP },
 };
-#define N_OWN (sizeof(own_functions) / sizeof(*own_functions))
+#define N_OWN COUNT_OF(own_functions)
 
 /* Each has 16 bytes, and the instruction that it ends by at the 8th. */
 #define OWN_BYTES 16u
 #define OWN_LAST  8u
+#if defined(__x86_64__)
+#define HAS_OWN_CODE true
+#else
+#define HAS_OWN_CODE false
+#endif
 extern const char pmu_probed[] __attribute__((visibility("hidden")));
 __asm__(".text\n"
 	".p2align 4\n"
@@ -355,10 +364,7 @@ static int take_call(void *user, const void *records, size_t n_bytes, uint32_t n
 	return 0;
 }
 
-static int compare_ns(const void *a, const void *b)
-{
-	return ORDER(*(const uint64_t *)a, *(const uint64_t *)b);
-}
+DEFINE_ORDER(compare_ns, uint64_t, ORDER(*a, *b));
 
 static uint32_t middle(uint64_t *ns, size_t n)
 {
@@ -406,6 +412,8 @@ static int measure(int tracefs, uint32_t costs_ns[KIND_COUNT])
 
 	if (!measured)
 		return -ENOMEM;
+	if (!HAS_OWN_CODE)
+		return -EOPNOTSUPP;
 	if (!dl_iterate_phdr(find_own, &own))
 		return -ENOENT;
 	for (unsigned i = 0; i < N_OWN; i++) {
