@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/array.h"
+
 struct key_map_entry {
 	uint64_t a;
 	uint64_t b;
@@ -29,3 +31,21 @@ int key_map_put(struct key_map *map, uint64_t a, uint64_t b, uint64_t value);
 
 /* Free the memory; the map is empty and usable afterwards. */
 void key_map_finish(struct key_map *map);
+
+/*
+ * The item of (a, b) in an array of n items that grow_array() makes room for, whose numbers (1 +
+ * place) the map has. One that is not there yet is added: the last argument is its value. NULL: no
+ * memory. Valid until the next call.
+ */
+#define key_map_item(map, a, b, items, n, n_allocated, ...)                                        \
+	({                                                                                         \
+		const uint64_t a_ = (uint64_t)(a), b_ = (uint64_t)(b);                             \
+		uint64_t number_ = key_map_get(map, a_, b_);                                       \
+                                                                                                   \
+		if (!number_ && grow_one(&(items), n, &(n_allocated)) == 0 &&                      \
+		    key_map_put(map, a_, b_, (n) + 1) == 0) {                                      \
+			(items)[(n)++] = __VA_ARGS__;                                              \
+			number_ = (n);                                                             \
+		}                                                                                  \
+		number_ ? &(items)[number_ - 1] : NULL;                                            \
+	})

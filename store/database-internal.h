@@ -6,7 +6,8 @@ struct db_writer;
 
 struct db {
 	sqlite3 *handle;
-	sqlite3_stmt *last; /* that db_run() ran; NULL: none */
+	sqlite3_stmt *last; /* that db_run() or db_insert() ran; NULL: none */
+	const char *into; /* what db_insert() put into with it; NULL: it did not */
 	struct db_writer *writer; /* takes batches of rows; NULL: none yet */
 	char *path; /* as the user named it */
 	char *temporary; /* where a new database is written; NULL: an existing one */

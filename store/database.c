@@ -117,6 +117,7 @@ void db_forget_last(struct db *db)
 {
 	sqlite3_finalize(db->last);
 	db->last = NULL;
+	db->into = NULL;
 }
 
 /* Rows of sums come one after the other: to prepare a statement takes longer than to run it. */
@@ -128,15 +129,27 @@ static int prepare_last(struct db *db, const char *sql)
 	return sqlite3_prepare_v2(db->handle, sql, -1, &db->last, NULL);
 }
 
-int db_run(struct db *db, const char *sql, const char *types, ...)
+static int prepare_insert(struct db *db, const char *into, size_t n_values)
 {
-	va_list args;
+	if (db->into == into)
+		return SQLITE_OK;
+	sqlite3_str *text = sqlite3_str_new(db->handle);
+	sqlite3_str_appendf(text, "INSERT INTO %s VALUES(?", into);
+	for (size_t i = 1; i < n_values; i++)
+		sqlite3_str_appendall(text, ", ?");
+	sqlite3_str_appendchar(text, 1, ')');
+	char *sql = sqlite3_str_finish(text);
+	int r = sql ? prepare_last(db, sql) : SQLITE_NOMEM;
+	sqlite3_free(sql);
+	db->into = r == SQLITE_OK ? into : NULL;
+	return r;
+}
 
-	va_start(args, types);
-	int r = prepare_last(db, sql);
+/* Run it, once it is prepared. */
+static int run_last(struct db *db, int r, const char *types, va_list args)
+{
 	if (r == SQLITE_OK)
 		r = bind_all(db->last, types, args);
-	va_end(args);
 	while (r == SQLITE_OK || r == SQLITE_ROW)
 		r = sqlite3_step(db->last);
 	int error = db_errno(db->handle, r);
@@ -147,6 +160,26 @@ int db_run(struct db *db, const char *sql, const char *types, ...)
 	sqlite3_reset(db->last);
 	sqlite3_clear_bindings(db->last);
 	return 0;
+}
+
+int db_run(struct db *db, const char *sql, const char *types, ...)
+{
+	va_list args;
+
+	va_start(args, types);
+	int r = run_last(db, prepare_last(db, sql), types, args);
+	va_end(args);
+	return r;
+}
+
+int db_insert(struct db *db, const char *into, const char *types, ...)
+{
+	va_list args;
+
+	va_start(args, types);
+	int r = run_last(db, prepare_insert(db, into, strlen(types)), types, args);
+	va_end(args);
+	return r;
 }
 
 int64_t db_integer(struct db *db, const char *sql, int64_t fallback)

@@ -71,6 +71,13 @@ int db_exec(struct db *db, const char *sql);
 int db_run(struct db *db, const char *sql, const char *types, ...);
 
 /*
+ * Insert a row: into is the table and its columns, "call(id, name)", a text that stays; types and
+ * values as db_run() has them, one for each column. A statement is prepared once for rows that
+ * follow each other. A real that is no number is NULL.
+ */
+int db_insert(struct db *db, const char *into, const char *types, ...);
+
+/*
  * The first column of the first row as an integer; no row, NULL or an error give fallback. An error
  * is kept (statement.h), so that nothing is committed.
  */

@@ -91,11 +91,11 @@ int losses_write(const struct losses *losses, struct db *db, int64_t run_id)
 
 	for (size_t i = 0; i < losses->n && r == 0; i++) {
 		const struct losses_item *item = &losses->items[i];
-		r = db_run(db,
-			   "INSERT INTO loss(run_id, process_id, thread_id, source, reason, count,"
-			   " from_ns, to_ns) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-			   "niittnii", run_id, item->process_row, item->thread_row, item->source,
-			   item->reason, (int64_t)item->count, item->from_ns, item->to_ns);
+		r = db_insert(db,
+			      "loss(run_id, process_id, thread_id, source, reason, count, from_ns,"
+			      " to_ns)",
+			      "niittnii", run_id, item->process_row, item->thread_row, item->source,
+			      item->reason, (int64_t)item->count, item->from_ns, item->to_ns);
 	}
 	return r;
 }

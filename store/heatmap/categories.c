@@ -34,32 +34,18 @@ void picture_categories_finish(struct picture_categories *categories)
 	*categories = (struct picture_categories){ 0 };
 }
 
-static int find(struct picture_counts *counts, int64_t item_id)
-{
-	uint64_t number = key_map_get(&counts->numbers, (uint64_t)item_id, 0);
-
-	if (!number) {
-		int r = grow_array(&counts->items, counts->n, &counts->n_allocated,
-				   sizeof(*counts->items));
-		r = r ?: key_map_put(&counts->numbers, (uint64_t)item_id, 0, counts->n + 1);
-		if (r < 0)
-			return r;
-		counts->items[counts->n] = (struct picture_count){ .item_id = item_id };
-		number = ++counts->n;
-	}
-	counts->last = number;
-	return 0;
-}
-
 int picture_categories_add(struct picture_categories *categories, enum picture_by by,
 			   int64_t item_id)
 {
 	struct picture_counts *counts = &categories->counts[by];
 
 	if (!counts->last || counts->items[counts->last - 1].item_id != item_id) {
-		int r = find(counts, item_id);
-		if (r < 0)
-			return r;
+		const struct picture_count *count =
+			key_map_item(&counts->numbers, item_id, 0, counts->items, counts->n,
+				     counts->n_allocated, (struct picture_count){ item_id, 0 });
+		if (!count)
+			return -ENOMEM;
+		counts->last = (size_t)(count - counts->items) + 1;
 	}
 	counts->items[counts->last - 1].n++;
 	return 0;
@@ -104,10 +90,9 @@ static int write_colour(struct picture_counts *counts, enum picture_by by,
 	for (size_t i = 0; i < counts->n && r == 0; i++) {
 		int64_t item_id = counts->items[i].item_id;
 		bool is_level = by == PICTURE_BY_LEVEL && item_id >= 0;
-		r = db_run(
+		r = db_insert(
 			rows->db,
-			"INSERT INTO picture_category(run_id, process_id, colour, number, item_id,"
-			" name, n) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+			"picture_category(run_id, process_id, colour, number, item_id, name, n)",
 			"nntnntn", rows->run_id, rows->process_id, picture_colours[by], (int64_t)i,
 			item_id, is_level ? rows->level_names[item_id] : "",
 			(int64_t)counts->items[i].n);

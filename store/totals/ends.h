@@ -6,8 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "store/totals/histogram.h"
-#include "store/totals/threads.h"
+#include "store/totals/keyed.h"
 
 /* Of one call site. Numbers of blocks are not whole where blocks were picked. */
 struct site_ends {

@@ -256,32 +256,3 @@ double tally_unsampled(struct db *db, int64_t run_id)
 
 	return (double)ppm / 1e6;
 }
-
-int tally_write_kinds(const struct tally *tally, struct db *db, int64_t run_id)
-{
-	auto_statement sqlite3_stmt *statement = NULL;
-	int r = statement_prepare(
-		db_handle(db),
-		"INSERT INTO kind_share(run_id, owner_kind, n_samples, n_imputed, n_stalls,"
-		" n_stalls_imputed, share, share_low, share_high, stall_share, stall_low,"
-		" stall_high) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
-		&statement);
-
-	for (unsigned kind = 0; kind < TALLY_KINDS && r == 0; kind++) {
-		const struct owner_shares *shares = &tally->kinds[kind];
-		const struct imputed *imputed = shares->imputed;
-		if (kind > 0 && shares->of[SHARE_TIME].n + shares->of[SHARE_STALL].n +
-						imputed[SHARE_TIME].n + imputed[SHARE_STALL].n ==
-					0)
-			continue;
-		statement_integer(statement, 1, run_id);
-		statement_integer(statement, 2, kind);
-		statement_real(statement, 3, shares->of[SHARE_TIME].n);
-		statement_real(statement, 4, imputed[SHARE_TIME].n);
-		statement_real(statement, 5, shares->of[SHARE_STALL].n);
-		statement_real(statement, 6, imputed[SHARE_STALL].n);
-		tally_bind_answers(statement, 7, tally, shares);
-		r = statement_run(statement);
-	}
-	return r;
-}

@@ -375,15 +375,13 @@ static int write_pair(struct shared_line *line, const struct shared_pair *pair, 
 	const struct shared_user *a = user_at(line, pair->users[0]);
 	const struct shared_user *b = user_at(line, pair->users[1]);
 
-	return db_run(
+	return db_insert(
 		db,
-		"INSERT INTO shared_line(run_id, process_id, address, n_touches, n_writes,"
+		"shared_line(run_id, process_id, address, n_touches, n_writes,"
 		" n_changes, n_same, n_apart, time_ns, n_samples, n_samples_sq, n_hitm, thread_id,"
 		" other_thread_id, bytes, other_bytes, written, other_written, owner_kind,"
 		" owner_id, stack_id, other_owner_kind, other_owner_id, other_stack_id, first_ns,"
-		" last_ns)"
-		" VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,"
-		" ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26)",
+		" last_ns)",
 		"nnnnnnnnrrrnnnnnnniiiniinn", run_id, line->process, (int64_t)line->address,
 		(int64_t)sum->n_touches, (int64_t)sum->n_writes, (int64_t)pair->n_changes,
 		(int64_t)pair->n_same, (int64_t)pair->n_apart, sum->time_ns, sum->share.n,

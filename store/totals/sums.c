@@ -315,11 +315,10 @@ static bool get_object(const struct tally *tally, size_t i, int64_t *values)
 
 static int add_object(struct sums *sums, const int64_t *values)
 {
-	struct object_total *object;
-	int r = object_totals_at(&sums->tally->objects, values[0], values[1], &object);
+	struct object_total *object = object_totals_at(&sums->tally->objects, values[0], values[1]);
 
-	if (r < 0)
-		return r;
+	if (!object)
+		return -ENOMEM;
 	object->n_faults += (uint64_t)values[2];
 	object->first_touch_ns = least(object->first_touch_ns, shifted(sums, values[3]));
 	object->last_touch_ns = most(object->last_touch_ns, shifted(sums, values[4]));
@@ -367,12 +366,11 @@ static bool get_node(const struct tally *tally, size_t i, int64_t *values)
 static int add_total(struct access_totals *totals, const int64_t *values)
 {
 	const struct access_total like = { values[0], values[1], values[2], values[3] };
-	struct access_total *total;
+	struct access_total *total = access_totals_at(totals, &like);
 	double latency_sq;
-	int r = access_totals_at(totals, &like, &total);
 
-	if (r < 0)
-		return r;
+	if (!total)
+		return -ENOMEM;
 	memcpy(&latency_sq, &values[8], sizeof(latency_sq));
 	total->n += (uint64_t)values[4];
 	total->n_writes += (uint64_t)values[5];
@@ -410,14 +408,12 @@ static bool get_stack(const struct tally *tally, size_t i, int64_t *values)
 
 static int add_stack(struct sums *sums, const int64_t *values)
 {
-	struct stack_total *stack;
-	int r = values[0] < 0 || values[0] > MEASURES_PAGES
-			? -EBADMSG
-			: stack_totals_at(&sums->tally->stacks, (enum source_measures)values[0],
-					  values[1], &stack);
-
-	if (r < 0)
-		return r;
+	if (values[0] < 0 || values[0] > MEASURES_PAGES)
+		return -EBADMSG;
+	struct stack_total *stack =
+		stack_totals_at(&sums->tally->stacks, (enum source_measures)values[0], values[1]);
+	if (!stack)
+		return -ENOMEM;
 	stack->n += (uint64_t)values[2];
 	stack->weight = (int64_t)((uint64_t)stack->weight + (uint64_t)values[3]);
 	return 0;

@@ -1,10 +1,5 @@
 #include "store/totals/timeline.h"
 
-#include <math.h>
-
-#include "store/database.h"
-#include "store/statement.h"
-
 #define FIRST_INTERVAL_NS 1000
 
 void timeline_init(struct timeline *timeline)
@@ -67,35 +62,4 @@ void timeline_change(struct timeline *timeline, int64_t time_ns, uint64_t live_b
 	slot->live_bytes = live_bytes;
 	if (live_bytes > slot->max_live_bytes)
 		slot->max_live_bytes = live_bytes;
-}
-
-/* Parsing takes ten times as long as a row: one statement for all. */
-int timeline_write(const struct timeline *timeline, struct db *db, int64_t run_id)
-{
-	auto_statement sqlite3_stmt *insert = NULL;
-	int r = statement_prepare(db_handle(db),
-				  "INSERT INTO timeline(run_id, interval_ns, time_ns, live_bytes,"
-				  " max_live_bytes, n_allocations, n_frees, n_samples, n_faults)"
-				  " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-				  &insert);
-
-	for (unsigned i = 0; i < timeline->n && r == 0; i++) {
-		const struct timeline_slot *slot = &timeline->slots[i];
-		const int64_t values[] = {
-			run_id,
-			timeline->interval_ns,
-			(int64_t)i * timeline->interval_ns,
-			(int64_t)slot->live_bytes,
-			(int64_t)slot->max_live_bytes,
-			llround(slot->n_allocations),
-			llround(slot->n_frees),
-			(int64_t)slot->n_samples,
-			(int64_t)slot->n_faults,
-		};
-
-		for (int k = 0; k < (int)(sizeof(values) / sizeof(values[0])); k++)
-			statement_integer(insert, k + 1, values[k]);
-		r = statement_run(insert);
-	}
-	return r;
 }

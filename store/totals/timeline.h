@@ -5,8 +5,6 @@
  */
 #include <stdint.h>
 
-struct db;
-
 #define TIMELINE_MAX 1000
 
 struct timeline_slot {
@@ -45,6 +43,3 @@ static inline struct timeline_slot *timeline_at(struct timeline *timeline, int64
 		return &timeline->slots[timeline->last];
 	return timeline_find(timeline, time_ns);
 }
-
-/* Write the table `timeline`. Returns 0 or a negative errno. */
-int timeline_write(const struct timeline *timeline, struct db *db, int64_t run_id);

@@ -8,8 +8,6 @@
 
 #include "common/array.h"
 #include "store/database.h"
-#include "store/row-writer.h"
-#include "store/statement.h"
 #include "store/touch.h"
 
 #define NO_BLOCK 1e-3 /* sums of weights leave some 1e-9 behind */
@@ -217,27 +215,7 @@ void tally_sample(struct tally *tally, const struct sample_event *taken)
 	}
 }
 
-/* clang-format off */
-static const char site_sql[] =
-	"INSERT INTO site(run_id, stack_id, n_blocks, n_frees, bytes, live_blocks, live_bytes,"
-	" peak_bytes, peak_ns, first_ns, last_ns, n_temporary, n_reallocated, byte_seconds,"
-	" n_samples, n_samples_sq, time_ns, n_faults, first_touch_ns, last_touch_ns, n_stalls,"
-	" n_stalls_sq, n_imputed, n_stalls_imputed, share, share_low, share_high, stall_share,"
-	" stall_low, stall_high, exec_blocks, exec_bytes, n_picked, variance, n_variance,"
-	" live_variance)"
-	" VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,"
-	" ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31,"
-	" ?32, ?33, ?34, ?35, ?36)";
-/* clang-format on */
-
-static const char peak_sql[] = "INSERT INTO site_peak(run_id, stack_id, n_blocks, bytes, variance)"
-			       " VALUES(?1, ?2, ?3, ?4, ?5)";
-
-static void bind_integers(sqlite3_stmt *statement, const int64_t *values, int n)
-{
-	for (int i = 0; i < n; i++)
-		statement_integer(statement, i + 1, values[i]);
-}
+/* ---- Writing ---- */
 
 /*
  * The most that a site held at any time. The highest of many estimates would be too high: where
@@ -252,88 +230,69 @@ static void find_peak(const struct tally *tally, const struct tally_site *site, 
 	*ret_ns = is_picked ? tally->total.peak_ns : site->peak_ns;
 }
 
-static int write_site(struct tally *tally, size_t number, sqlite3_stmt *statement, int64_t run_id)
+static int write_site(struct tally *tally, size_t number, struct db *db, int64_t run_id)
 {
 	struct tally_site *site = &tally->sites[number];
-	uint64_t peak_bytes;
-	int64_t peak_ns;
-
-	tally_keep_peak(tally, site);
-	find_peak(tally, site, &peak_bytes, &peak_ns);
 	const struct site_ends ends = tally_ends_of(&tally->ends, number);
 	const struct share_sum *time = &site->shares.of[SHARE_TIME];
 	const struct share_sum *stalls = &site->shares.of[SHARE_STALL];
+	const struct imputed *imputed = site->shares.imputed;
 	bool is_touched = site->first_touch_ns != INT64_MAX;
-	const int64_t integers[] = { run_id,
-				     site->stack_id,
-				     llround(ends.n_blocks),
-				     llround(ends.n_frees),
-				     (int64_t)ends.bytes,
-				     llround(ends.n_blocks - ends.n_frees),
-				     (int64_t)ends.unfreed_bytes,
-				     (int64_t)peak_bytes,
-				     peak_ns,
-				     ends.first_ns,
-				     ends.last_ns,
-				     llround(ends.n_temporary),
-				     llround(ends.n_reallocated) };
+	uint64_t peak_bytes;
+	int64_t peak_ns;
+	double answers[TALLY_ANSWERS];
 
-	bind_integers(statement, integers, 13);
-	if (ends.n_picked > 0) /* whether the next event was another allocation is not known */
-		sqlite3_bind_null(statement, 12);
-	statement_real(statement, 14, (double)(__int128)ends.byte_ns / 1e9);
-	statement_real(statement, 15, time->n);
-	statement_real(statement, 16, time->n_sq);
-	statement_real(statement, 17, time->time);
-	statement_integer(statement, 18, (int64_t)site->n_faults);
-	statement_integer_or_null(statement, 19, site->first_touch_ns, is_touched);
-	statement_integer_or_null(statement, 20, site->last_touch_ns, is_touched);
-	statement_real(statement, 21, stalls->n);
-	statement_real(statement, 22, stalls->n_sq);
-	statement_real(statement, 23, site->shares.imputed[SHARE_TIME].n);
-	statement_real(statement, 24, site->shares.imputed[SHARE_STALL].n);
-	tally_bind_answers(statement, 25, tally, &site->shares);
-	statement_integer(statement, 31, llround(ends.exec_blocks));
-	statement_integer(statement, 32, (int64_t)ends.exec_bytes);
-	statement_integer(statement, 33, (int64_t)ends.n_picked);
-	statement_real(statement, 34, ends.variance);
-	statement_real(statement, 35, ends.n_variance);
-	statement_real(statement, 36, ends.unfreed_variance);
-	return statement_run(statement);
+	tally_keep_peak(tally, site);
+	find_peak(tally, site, &peak_bytes, &peak_ns);
+	tally_answers(tally, &site->shares, answers);
+	return db_insert(
+		db,
+		"site(run_id, stack_id, n_blocks, n_frees, bytes, live_blocks, live_bytes,"
+		" peak_bytes, peak_ns, first_ns, last_ns, n_temporary, n_reallocated, byte_seconds,"
+		" n_samples, n_samples_sq, time_ns, n_faults, first_touch_ns, last_touch_ns,"
+		" n_stalls, n_stalls_sq, n_imputed, n_stalls_imputed, share, share_low, share_high,"
+		" stall_share, stall_low, stall_high, exec_blocks, exec_bytes, n_picked, variance,"
+		" n_variance, live_variance)",
+		"nnnnnnnnnnninrrrrniirrrrrrrrrrnnnrrr", run_id, site->stack_id,
+		llround(ends.n_blocks), llround(ends.n_frees), (int64_t)ends.bytes,
+		llround(ends.n_blocks - ends.n_frees), (int64_t)ends.unfreed_bytes,
+		(int64_t)peak_bytes, peak_ns, ends.first_ns, ends.last_ns,
+		/* Of picks it is not known whether the next event was another allocation. */
+		ends.n_picked > 0 ? INT64_MIN : llround(ends.n_temporary),
+		llround(ends.n_reallocated), (double)(__int128)ends.byte_ns / 1e9, time->n,
+		time->n_sq, time->time, (int64_t)site->n_faults,
+		is_touched ? site->first_touch_ns : INT64_MIN,
+		is_touched ? site->last_touch_ns : INT64_MIN, stalls->n, stalls->n_sq,
+		imputed[SHARE_TIME].n, imputed[SHARE_STALL].n, answers[0], answers[1], answers[2],
+		answers[3], answers[4], answers[5], llround(ends.exec_blocks),
+		(int64_t)ends.exec_bytes, (int64_t)ends.n_picked, ends.variance, ends.n_variance,
+		ends.unfreed_variance);
 }
 
 /* Behind write_site(). */
-static int write_peak(const struct tally_site *site, sqlite3_stmt *statement, int64_t run_id)
+static int write_peak(const struct tally_site *site, struct db *db, int64_t run_id)
 {
 	if (site->kept_blocks < NO_BLOCK)
 		return 0;
-	bind_integers(statement,
-		      (const int64_t[]){ run_id, site->stack_id, llround(site->kept_blocks),
-					 (int64_t)site->kept_bytes },
-		      4);
-	statement_real(statement, 5, fmax(site->kept_variance, 0));
-	return statement_run(statement);
+	return db_insert(db, "site_peak(run_id, stack_id, n_blocks, bytes, variance)", "nnnnr",
+			 run_id, site->stack_id, llround(site->kept_blocks),
+			 (int64_t)site->kept_bytes, fmax(site->kept_variance, 0));
 }
 
-/* Sites may be many: their statements are prepared once. */
 static int write_sites(struct tally *tally, struct db *db, int64_t run_id)
 {
-	auto_statement sqlite3_stmt *site = NULL;
-	auto_statement sqlite3_stmt *peak = NULL;
-	int r = statement_prepare(db_handle(db), site_sql, &site);
+	int r = 0;
 
-	r = r ?: statement_prepare(db_handle(db), peak_sql, &peak);
-	for (size_t i = 1; i < tally->n_sites && r == 0; i++) {
-		r = write_site(tally, i, site, run_id);
-		r = r ?: write_peak(&tally->sites[i], peak, run_id);
-	}
+	for (size_t i = 1; i < tally->n_sites && r == 0; i++)
+		r = write_site(tally, i, db, run_id);
+	for (size_t i = 1; i < tally->n_sites && r == 0; i++)
+		r = write_peak(&tally->sites[i], db, run_id);
 	return r;
 }
 
 static int write_total(struct db *db, int64_t run_id, const char *name, uint64_t value)
 {
-	return db_run(db, "INSERT INTO total(run_id, name, value) VALUES(?1, ?2, ?3)", "ntn",
-		      run_id, name, (int64_t)value);
+	return db_insert(db, "total(run_id, name, value)", "ntn", run_id, name, (int64_t)value);
 }
 
 /* Where blocks were picked: of how many, and the standard errors of what is estimated from them. */
@@ -398,17 +357,160 @@ static int write_totals(const struct tally *tally, struct db *db, int64_t run_id
 	return r < 0 || ends->n_picked == 0 ? r : write_errors(tally, db, run_id);
 }
 
+static int write_timeline(const struct timeline *timeline, struct db *db, int64_t run_id)
+{
+	int r = 0;
+
+	for (unsigned i = 0; i < timeline->n && r == 0; i++) {
+		const struct timeline_slot *slot = &timeline->slots[i];
+		r = db_insert(db,
+			      "timeline(run_id, interval_ns, time_ns, live_bytes, max_live_bytes,"
+			      " n_allocations, n_frees, n_samples, n_faults)",
+			      "nnnnnnnnn", run_id, timeline->interval_ns,
+			      (int64_t)i * timeline->interval_ns, (int64_t)slot->live_bytes,
+			      (int64_t)slot->max_live_bytes, llround(slot->n_allocations),
+			      llround(slot->n_frees), (int64_t)slot->n_samples,
+			      (int64_t)slot->n_faults);
+	}
+	return r;
+}
+
+static int write_histogram(const struct histogram *histogram, struct db *db, int64_t run_id)
+{
+	int r = 0;
+
+	for (int i = 0; i < HISTOGRAM_BUCKETS * HISTOGRAM_BUCKETS && r == 0; i++) {
+		int size = i / HISTOGRAM_BUCKETS, life = i % HISTOGRAM_BUCKETS;
+		const struct histogram_cell *cell = &histogram->cells[size][life];
+		if (cell->n_blocks > 0)
+			r = db_insert(db,
+				      "histogram(run_id, size_log2, life_log2, n_blocks, bytes)",
+				      "nnnnn", run_id, (int64_t)size - 2, (int64_t)life - 2,
+				      llround(cell->n_blocks), (int64_t)cell->bytes);
+	}
+	return r;
+}
+
+/* What samples and what blocks say of a thread. */
+static struct thread_total thread_of(const struct tally *tally, size_t i)
+{
+	const struct thread_totals *samples = &tally->threads, *blocks = &tally->ends.threads;
+	struct thread_total sum = { 0 };
+
+	if (i < blocks->n)
+		sum = blocks->items[i];
+	if (i < samples->n) {
+		sum.n_samples = samples->items[i].n_samples;
+		sum.time_ns = samples->items[i].time_ns;
+		sum.n_faults = samples->items[i].n_faults;
+	}
+	return sum;
+}
+
+static int write_threads(const struct tally *tally, struct db *db, int64_t run_id)
+{
+	static const struct thread_total nothing;
+	const struct thread_totals *samples = &tally->threads, *blocks = &tally->ends.threads;
+	int r = 0;
+
+	for (size_t i = 0; (i < samples->n || i < blocks->n) && r == 0; i++) {
+		const struct thread_total total = thread_of(tally, i);
+		if (memcmp(&total, &nothing, sizeof(nothing)) == 0)
+			continue;
+		r = db_insert(
+			db,
+			"thread_total(run_id, thread_id, n_blocks, bytes, n_frees, n_foreign,"
+			" live_blocks, live_bytes, n_temporary, n_samples, time_ns, n_faults)",
+			"nnnnnnnnnnnn", run_id, samples->first_row + (int64_t)i,
+			llround(total.n_blocks), (int64_t)total.bytes, llround(total.n_frees),
+			llround(total.n_foreign), llround(total.live_blocks),
+			(int64_t)total.live_bytes, llround(total.n_temporary),
+			(int64_t)total.n_samples, total.time_ns, (int64_t)total.n_faults);
+	}
+	return r;
+}
+
+static int write_object(const struct tally *tally, const struct object_total *item, struct db *db,
+			int64_t run_id)
+{
+	const struct share_sum *time = &item->shares.of[SHARE_TIME];
+	const struct share_sum *stalls = &item->shares.of[SHARE_STALL];
+	double answers[TALLY_ANSWERS];
+
+	tally_answers(tally, &item->shares, answers);
+	return db_insert(
+		db,
+		"object_total(run_id, owner_kind, owner_id, n_samples, n_samples_sq, time_ns,"
+		" n_faults, first_touch_ns, last_touch_ns, n_stalls, n_stalls_sq, n_imputed,"
+		" n_stalls_imputed, share, share_low, share_high, stall_share, stall_low,"
+		" stall_high)",
+		"nnnrrrnnnrrrrrrrrrr", run_id, item->owner_kind, item->owner_id, time->n,
+		time->n_sq, time->time, (int64_t)item->n_faults, item->first_touch_ns,
+		item->last_touch_ns, stalls->n, stalls->n_sq, item->shares.imputed[SHARE_TIME].n,
+		item->shares.imputed[SHARE_STALL].n, answers[0], answers[1], answers[2], answers[3],
+		answers[4], answers[5]);
+}
+
+static int write_kind(const struct tally *tally, unsigned kind, struct db *db, int64_t run_id)
+{
+	const struct owner_shares *shares = &tally->kinds[kind];
+	double n = shares->of[SHARE_TIME].n, n_imputed = shares->imputed[SHARE_TIME].n;
+	double n_stalls = shares->of[SHARE_STALL].n;
+	double n_stalls_imputed = shares->imputed[SHARE_STALL].n;
+	double answers[TALLY_ANSWERS];
+
+	if (kind > 0 && n + n_stalls + n_imputed + n_stalls_imputed == 0)
+		return 0;
+	tally_answers(tally, shares, answers);
+	return db_insert(db,
+			 "kind_share(run_id, owner_kind, n_samples, n_imputed, n_stalls,"
+			 " n_stalls_imputed, share, share_low, share_high, stall_share, stall_low,"
+			 " stall_high)",
+			 "nnrrrrrrrrrr", run_id, (int64_t)kind, n, n_imputed, n_stalls,
+			 n_stalls_imputed, answers[0], answers[1], answers[2], answers[3],
+			 answers[4], answers[5]);
+}
+
+static int write_access(const struct access_total *item, struct db *db, int64_t run_id)
+{
+	return db_insert(db,
+			 "access_total(run_id, source_id, owner_kind, owner_id, data_src, n,"
+			 " n_writes, n_latencies, latency, latency_sq)",
+			 "nnnnnnnnnr", run_id, item->source_row, item->owner_kind, item->owner_id,
+			 item->data_src, (int64_t)item->n, (int64_t)item->n_writes,
+			 (int64_t)item->n_latencies, (int64_t)item->latency, item->latency_sq);
+}
+
+static int write_node(const struct access_total *item, struct db *db, int64_t run_id)
+{
+	return db_insert(db, "fault_node(run_id, source_id, owner_kind, owner_id, node, n)",
+			 "nnnnnn", run_id, item->source_row, item->owner_kind, item->owner_id,
+			 item->data_src, (int64_t)item->n);
+}
+
+static int write_stack(const struct stack_total *item, struct db *db, int64_t run_id)
+{
+	return db_insert(db, "sample_stack(run_id, measures, stack_id, n, weight)", "ntnnn", run_id,
+			 source_measures_word(item->measures), item->stack_id, (int64_t)item->n,
+			 item->weight);
+}
+
 static int write_others(struct tally *tally, struct db *db, int64_t run_id)
 {
-	int r = tally->has_no_timeline ? 0 : timeline_write(&tally->timeline, db, run_id);
+	int r = tally->has_no_timeline ? 0 : write_timeline(&tally->timeline, db, run_id);
 
-	r = r ?: histogram_write(&tally->ends.histogram, db, run_id);
-	r = r ?: thread_totals_write(&tally->threads, &tally->ends.threads, db, run_id);
-	r = r ?: object_totals_write(tally, db, run_id);
-	r = r ?: tally_write_kinds(tally, db, run_id);
-	r = r ?: access_totals_write(&tally->accesses, db, run_id);
-	r = r ?: access_totals_write_nodes(&tally->fault_nodes, db, run_id);
-	r = r ?: stack_totals_write(&tally->stacks, db, run_id);
+	r = r ?: write_histogram(&tally->ends.histogram, db, run_id);
+	r = r ?: write_threads(tally, db, run_id);
+	for (size_t i = 0; i < tally->objects.n && r == 0; i++)
+		r = write_object(tally, &tally->objects.items[i], db, run_id);
+	for (unsigned kind = 0; kind < TALLY_KINDS && r == 0; kind++)
+		r = write_kind(tally, kind, db, run_id);
+	for (size_t i = 0; i < tally->accesses.n && r == 0; i++)
+		r = write_access(&tally->accesses.items[i], db, run_id);
+	for (size_t i = 0; i < tally->fault_nodes.n && r == 0; i++)
+		r = write_node(&tally->fault_nodes.items[i], db, run_id);
+	for (size_t i = 0; i < tally->stacks.n && r == 0; i++)
+		r = write_stack(&tally->stacks.items[i], db, run_id);
 	return r < 0 ? r : shared_lines_write(&tally->lines, db, run_id);
 }
 

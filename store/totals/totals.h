@@ -8,14 +8,11 @@
 #include <stdint.h>
 
 #include "store/block-weight.h"
-#include "store/totals/accesses.h"
 #include "store/totals/clock-check.h"
 #include "store/totals/ends.h"
-#include "store/totals/objects.h"
+#include "store/totals/keyed.h"
 #include "store/totals/share-sum.h"
 #include "store/totals/shared-lines.h"
-#include "store/totals/stacks.h"
-#include "store/totals/threads.h"
 #include "store/totals/timeline.h"
 #include "store/totals/unresolved.h"
 
@@ -193,19 +190,16 @@ void tally_sample(struct tally *tally, const struct sample_event *taken);
  */
 int tally_impute(struct tally *tally, struct db *db, int64_t run_id);
 
-/* Write kind_share. 0 or a negative errno. */
-int tally_write_kinds(const struct tally *tally, struct db *db, int64_t run_id);
-
 /* The part of the run's CPU time that no sample stands for, 0 to 1. */
 double tally_unsampled(struct db *db, int64_t run_id);
 
 /* The shares of an owner as the database names it; NULL: it has none. */
 struct owner_shares *tally_shares_of(const struct tally *tally, const struct owner_name *owner);
 
-/* Bind share, low and high of time and of stalls to six parameters, NULL for what is not told. */
-struct sqlite3_stmt;
-void tally_bind_answers(struct sqlite3_stmt *statement, int first, const struct tally *tally,
-			const struct owner_shares *shares);
+/* Share, low and high of an owner's time, and of its stalls; NaN for what is not told. */
+#define TALLY_ANSWERS 6
+void tally_answers(const struct tally *tally, const struct owner_shares *shares,
+		   double ret_answers[TALLY_ANSWERS]);
 
 /* Write site, total, timeline and the other aggregates. Returns 0 or a negative errno. */
 int tally_write(struct tally *tally, struct db *db, int64_t run_id);

@@ -1,10 +1,10 @@
 #include "store/totals/unresolved.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "common/array.h"
-#include "store/statement.h"
 #include "store/totals/totals.h"
 #include "store/touch.h"
 
@@ -32,17 +32,12 @@ int unresolved_add(struct unresolved_shares *shares, const struct unresolved_sha
 	for (unsigned i = 0; i < UNRESOLVED_BESIDE; i++)
 		hash = mix(mix(hash, (uint64_t)share->beside[i].kind),
 			   (uint64_t)share->beside[i].id);
-	uint64_t number = key_map_get(&shares->numbers, (uint64_t)share->frame, hash);
-	if (!number) {
-		int r = grow_array(&shares->items, shares->n, &shares->n_allocated,
-				   sizeof(*shares->items));
-		r = r ?: key_map_put(&shares->numbers, (uint64_t)share->frame, hash, shares->n + 1);
-		if (r < 0)
-			return r;
-		shares->items[shares->n++] = *share;
-		return 0;
-	}
-	struct unresolved_share *item = &shares->items[number - 1];
+	size_t n = shares->n;
+	struct unresolved_share *item =
+		key_map_item(&shares->numbers, share->frame, hash, shares->items, shares->n,
+			     shares->n_allocated, *share);
+	if (!item || shares->n > n)
+		return item ? 0 : -ENOMEM;
 	item->n_samples += share->n_samples;
 	item->n += share->n;
 	item->time += share->time;
@@ -144,17 +139,6 @@ struct share_answer share_answer_of(const struct share_design *design,
 	};
 }
 
-static void bind_answer(sqlite3_stmt *statement, int first, const struct share_answer *answer,
-			bool is_known)
-{
-	if (!is_known)
-		return;
-	if (answer->share >= 0)
-		statement_real(statement, first, answer->share);
-	statement_real(statement, first + 1, answer->low);
-	statement_real(statement, first + 2, answer->high);
-}
-
 /*
  * An operand that is not known is memory: not the kernel's or our own time, and what is unknown is
  * no owner.
@@ -182,15 +166,14 @@ static double unpicked_of(const struct tally *tally, const struct owner_shares *
 	return fmax(unpicked->of[of].time + unpicked->imputed[of].time, 0);
 }
 
-void tally_bind_answers(sqlite3_stmt *statement, int first, const struct tally *tally,
-			const struct owner_shares *shares)
+void tally_answers(const struct tally *tally, const struct owner_shares *shares,
+		   double ret_answers[TALLY_ANSWERS])
 {
-	bool is_known = tally->design.time > 0;
 	bool takes_none = is_none_of_memory(tally, shares);
 
-	for (int i = 0; i < 6; i++)
-		sqlite3_bind_null(statement, first + i);
-	for (int of = 0; of < SHARE_COUNT; of++) {
+	for (int i = 0; i < TALLY_ANSWERS; i++)
+		ret_answers[i] = NAN;
+	for (int of = 0; of < SHARE_COUNT && tally->design.time > 0; of++) {
 		const struct share_doubt doubt = {
 			takes_none ? 0 : tally->anybody[of] + unpicked_of(tally, shares, of),
 			&tally->kinds[OWNER_unknown].of[of],
@@ -198,6 +181,8 @@ void tally_bind_answers(sqlite3_stmt *statement, int first, const struct tally *
 		};
 		struct share_answer answer =
 			share_answer_of(&tally->design, shares, (enum share_of)of, &doubt);
-		bind_answer(statement, first + 3 * of, &answer, is_known);
+		ret_answers[3 * of] = answer.share >= 0 ? answer.share : NAN;
+		ret_answers[3 * of + 1] = answer.low;
+		ret_answers[3 * of + 2] = answer.high;
 	}
 }

@@ -7,7 +7,7 @@
 
 #include "analyze/samples/samples.h"
 #include "report/known-leaks.h"
-#include "store/totals/histogram.h"
+#include "store/totals/keyed.h"
 #include "tests/unit/analyze/fixtures/memory-db.h"
 #include "tests/support/suite.h"
 
