@@ -17,36 +17,12 @@
 
 #define BUSY_TIMEOUT_MS 5000
 
-static const struct {
-	int result;
-	int error;
-} errors[] = {
-	{ SQLITE_OK, 0 },
-	{ SQLITE_ROW, 0 },
-	{ SQLITE_DONE, 0 },
-	{ SQLITE_NOMEM, -ENOMEM },
-	{ SQLITE_FULL, -ENOSPC },
-	{ SQLITE_BUSY, -EBUSY },
-	{ SQLITE_LOCKED, -EBUSY },
-	{ SQLITE_CORRUPT, -EBADMSG },
-	{ SQLITE_NOTADB, -EBADMSG },
-	{ SQLITE_READONLY, -EROFS },
-	{ SQLITE_PERM, -EACCES },
-	{ SQLITE_INTERRUPT, -EINTR },
-	{ SQLITE_TOOBIG, -EFBIG },
-	{ SQLITE_CONSTRAINT, -EEXIST },
-};
-
 int db_errno(sqlite3 *handle, int result)
 {
-	if (result == SQLITE_IOERR_NOMEM)
-		return -ENOMEM;
-	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
-		if (errors[i].result == (result & 0xff))
-			return errors[i].error;
-	}
-	int system = handle ? sqlite3_system_errno(handle) : 0;
-	return system > 0 ? -system : -EIO;
+	int r = statement_errno(result);
+	int system = r == -EIO && handle ? sqlite3_system_errno(handle) : 0;
+
+	return system > 0 ? -system : r;
 }
 
 int db_cause(int first, int second)
@@ -92,27 +68,6 @@ int db_exec(struct db *db, const char *sql)
 	return db_errno(db->handle, sqlite3_exec(db->handle, sql, NULL, NULL, NULL));
 }
 
-static int bind_all(sqlite3_stmt *stmt, const char *types, va_list args)
-{
-	int r = SQLITE_OK;
-
-	for (int i = 0; types[i] && r == SQLITE_OK; i++) {
-		if (types[i] == 'i') {
-			int64_t value = va_arg(args, int64_t);
-			if (value != INT64_MIN)
-				r = sqlite3_bind_int64(stmt, i + 1, value);
-		} else if (types[i] == 'n') {
-			r = sqlite3_bind_int64(stmt, i + 1, va_arg(args, int64_t));
-		} else if (types[i] == 'r') {
-			r = sqlite3_bind_double(stmt, i + 1, va_arg(args, double));
-		} else if (types[i] == 't') {
-			r = sqlite3_bind_text(stmt, i + 1, va_arg(args, const char *), -1,
-					      SQLITE_TRANSIENT);
-		}
-	}
-	return r;
-}
-
 void db_forget_last(struct db *db)
 {
 	sqlite3_finalize(db->last);
@@ -149,7 +104,7 @@ static int prepare_insert(struct db *db, const char *into, size_t n_values)
 static int run_last(struct db *db, int r, const char *types, va_list args)
 {
 	if (r == SQLITE_OK)
-		r = bind_all(db->last, types, args);
+		r = statement_bind(db->last, types, args);
 	while (r == SQLITE_OK || r == SQLITE_ROW)
 		r = sqlite3_step(db->last);
 	int error = db_errno(db->handle, r);
@@ -184,27 +139,7 @@ int db_insert(struct db *db, const char *into, const char *types, ...)
 
 int64_t db_integer(struct db *db, const char *sql, int64_t fallback)
 {
-	return db_integer_of(db, fallback, sql, "");
-}
-
-int64_t db_integer_of(struct db *db, int64_t fallback, const char *sql, const char *types, ...)
-{
-	sqlite3_stmt *stmt = NULL;
-	int64_t value = fallback;
-	va_list args;
-
-	va_start(args, types);
-	int result = sqlite3_prepare_v2(db->handle, sql, -1, &stmt, NULL);
-	if (result == SQLITE_OK)
-		result = bind_all(stmt, types, args);
-	va_end(args);
-	if (result != SQLITE_OK)
-		statement_keep(db->handle, result);
-	else if (statement_advance(stmt) == SQLITE_ROW &&
-		 sqlite3_column_type(stmt, 0) != SQLITE_NULL)
-		value = sqlite3_column_int64(stmt, 0);
-	sqlite3_finalize(stmt);
-	return value;
+	return statement_number(db->handle, fallback, sql, "");
 }
 
 int db_connect(struct db *db, const char *path, int flags)

@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
+#include "store/statement.h"
+
 struct db;
 
 /*
@@ -64,8 +66,7 @@ sqlite3 *db_handle(const struct db *db);
 int db_exec(struct db *db, const char *sql);
 
 /*
- * Run one statement with its ?1, ?2 ... set from arguments as told by types: i int64_t, r double,
- * t const char * (NULL: NULL). An i of INT64_MIN is NULL; n is an int64_t that never is. It is kept
+ * Run one statement with its ?1, ?2 ... set from arguments as statement_bind() has them. It is kept
  * for a next call with the same text: calls are one thread's. 0 or a negative errno.
  */
 int db_run(struct db *db, const char *sql, const char *types, ...);
@@ -84,7 +85,7 @@ int db_insert(struct db *db, const char *into, const char *types, ...);
 int64_t db_integer(struct db *db, const char *sql, int64_t fallback);
 
 /* The same of a statement with ?1, ?2 ..., set from arguments as db_run() does. */
-int64_t db_integer_of(struct db *db, int64_t fallback, const char *sql, const char *types, ...);
+#define db_integer_of(db, ...) statement_number(db_handle(db), __VA_ARGS__)
 
 /* A result of SQLite as a negative errno; 0 for SQLITE_OK, _ROW and _DONE. */
 int db_errno(sqlite3 *handle, int result);

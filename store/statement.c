@@ -1,32 +1,40 @@
 #include "store/statement.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-static int to_errno(int result)
+static const struct {
+	int result;
+	int error;
+} errors[] = {
+	{ SQLITE_OK, 0 },
+	{ SQLITE_ROW, 0 },
+	{ SQLITE_DONE, 0 },
+	{ SQLITE_NOMEM, -ENOMEM },
+	{ SQLITE_FULL, -ENOSPC },
+	{ SQLITE_BUSY, -EBUSY },
+	{ SQLITE_LOCKED, -EBUSY },
+	{ SQLITE_CORRUPT, -EBADMSG },
+	{ SQLITE_NOTADB, -EBADMSG },
+	{ SQLITE_READONLY, -EROFS },
+	{ SQLITE_PERM, -EACCES },
+	{ SQLITE_INTERRUPT, -EINTR },
+	{ SQLITE_TOOBIG, -EFBIG },
+	{ SQLITE_CONSTRAINT, -EEXIST },
+};
+
+int statement_errno(int result)
 {
 	if (result == SQLITE_IOERR_NOMEM)
 		return -ENOMEM;
-	switch (result & 0xff) {
-	case SQLITE_OK:
-	case SQLITE_DONE:
-	case SQLITE_ROW:
-		return 0;
-	case SQLITE_NOMEM:
-		return -ENOMEM;
-	case SQLITE_FULL:
-		return -ENOSPC;
-	case SQLITE_BUSY:
-	case SQLITE_LOCKED:
-		return -EBUSY;
-	case SQLITE_CORRUPT:
-	case SQLITE_NOTADB:
-		return -EBADMSG;
-	default:
-		return -EIO;
+	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+		if (errors[i].result == (result & 0xff))
+			return errors[i].error;
 	}
+	return -EIO;
 }
 
 /* The first failure of a connection. */
@@ -64,11 +72,11 @@ static bool is_misfit(int result)
 
 static const struct kept *keep(sqlite3 *db, int result)
 {
-	struct kept *kept = to_errno(result) == -ENOMEM ? NULL : malloc(sizeof(*kept));
+	struct kept *kept = statement_errno(result) == -ENOMEM ? NULL : malloc(sizeof(*kept));
 
 	if (!kept)
 		return &no_memory;
-	kept->error = to_errno(result);
+	kept->error = statement_errno(result);
 	snprintf(kept->message, sizeof(kept->message), "a part of it is missing or damaged");
 	if (is_misfit(result) && sqlite3_errcode(db) != SQLITE_OK)
 		snprintf(kept->message, sizeof(kept->message),
@@ -81,7 +89,7 @@ static const struct kept *keep(sqlite3 *db, int result)
 void statement_keep(sqlite3 *db, int result)
 {
 	/* Of a statement that could not be prepared; who prepared it was told. */
-	if (db && to_errno(result) < 0 && !look_up(db))
+	if (db && statement_errno(result) < 0 && !look_up(db))
 		sqlite3_rollback_hook(db, do_nothing, (void *)keep(db, result));
 }
 
@@ -99,8 +107,8 @@ const char *statement_message(sqlite3 *db)
 	if (kept)
 		return kept->message;
 	/* What SQLite found nothing wrong with may still be no number, or bytes of no picture. */
-	return to_errno(sqlite3_errcode(db)) == 0 ? "a part of it is missing or damaged"
-						  : sqlite3_errmsg(db);
+	return statement_errno(sqlite3_errcode(db)) == 0 ? "a part of it is missing or damaged"
+							 : sqlite3_errmsg(db);
 }
 
 int statement_verdict(sqlite3 *db, int r)
@@ -116,12 +124,12 @@ void statement_forget(sqlite3 *db)
 		free(kept);
 }
 
-/* As to_errno(). */
+/* As statement_errno(). */
 static int keep_memory(sqlite3 *db, int result)
 {
-	if (to_errno(result) == -ENOMEM)
+	if (statement_errno(result) == -ENOMEM)
 		statement_keep(db, result);
-	return to_errno(result);
+	return statement_errno(result);
 }
 
 int statement_prepare(sqlite3 *db, const char *sql, sqlite3_stmt **ret_statement)
@@ -159,4 +167,43 @@ const char *statement_string_or_null(sqlite3_stmt *statement, int i)
 	if (!text && sqlite3_errcode(db) == SQLITE_NOMEM)
 		statement_keep(db, SQLITE_NOMEM);
 	return text;
+}
+
+int statement_bind(sqlite3_stmt *statement, const char *types, va_list values)
+{
+	int r = SQLITE_OK;
+
+	for (int i = 0; types[i] && r == SQLITE_OK; i++) {
+		if (types[i] == 'i') {
+			int64_t value = va_arg(values, int64_t);
+			if (value != INT64_MIN)
+				r = sqlite3_bind_int64(statement, i + 1, value);
+		} else if (types[i] == 'n') {
+			r = sqlite3_bind_int64(statement, i + 1, va_arg(values, int64_t));
+		} else if (types[i] == 'r') {
+			r = sqlite3_bind_double(statement, i + 1, va_arg(values, double));
+		} else if (types[i] == 't') {
+			r = sqlite3_bind_text(statement, i + 1, va_arg(values, const char *), -1,
+					      SQLITE_TRANSIENT);
+		}
+	}
+	return r;
+}
+
+int64_t statement_number(sqlite3 *db, int64_t fallback, const char *sql, const char *types, ...)
+{
+	auto_statement sqlite3_stmt *row = NULL;
+	va_list values;
+
+	va_start(values, types);
+	int result = sqlite3_prepare_v2(db, sql, -1, &row, NULL);
+	if (result == SQLITE_OK)
+		result = statement_bind(row, types, values);
+	va_end(values);
+	if (result != SQLITE_OK)
+		statement_keep(db, result);
+	return result == SQLITE_OK && statement_advance(row) == SQLITE_ROW &&
+			       sqlite3_column_type(row, 0) != SQLITE_NULL
+		       ? sqlite3_column_int64(row, 0)
+		       : fallback;
 }

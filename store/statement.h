@@ -5,6 +5,7 @@
  * (statement_kept()).
  */
 #include <sqlite3.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -14,6 +15,21 @@ static inline void statement_cleanup(sqlite3_stmt **statement)
 {
 	sqlite3_finalize(*statement);
 }
+
+/* A result of SQLite as a negative errno; 0 for SQLITE_OK, _ROW and _DONE. */
+int statement_errno(int result);
+
+/*
+ * Set ?1, ?2 ... from values as told by types: i int64_t, r double, t const char * (NULL: NULL; it
+ * is copied). An i of INT64_MIN is NULL; n is an int64_t that never is. A result of SQLite.
+ */
+int statement_bind(sqlite3_stmt *statement, const char *types, va_list values);
+
+/*
+ * The first column of the first row as an integer, of a statement with values as above; no row,
+ * NULL or an error give fallback. An error is kept.
+ */
+int64_t statement_number(sqlite3 *db, int64_t fallback, const char *sql, const char *types, ...);
 
 /*
  * These three keep -ENOMEM: who takes a statement that fails for one without rows must not answer

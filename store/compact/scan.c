@@ -1,16 +1,15 @@
 #include "store/compact/scan.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/array.h"
 #include "common/cleanup.h"
-#include "common/worker-thread.h"
 #include "store/compact/chunk-store.h"
 #include "store/compact/compact.h"
 #include "store/statement.h"
+#include "store/writer-thread.h"
 
 _Static_assert(SCAN_NULL == CHUNK_NULL, "values are passed on");
 
@@ -20,6 +19,8 @@ _Static_assert(SCAN_NULL == CHUNK_NULL, "values are passed on");
 
 /* A chunk on its way from bytes to values. */
 struct job {
+	struct db_job decoding;
+	struct worker *worker; /* whose that is */
 	const struct chunk_head *head; /* NULL: it is free */
 	unsigned series;
 	uint32_t n; /* rows that are wanted */
@@ -28,7 +29,6 @@ struct job {
 	int64_t *values[CHUNK_COLUMNS]; /* CHUNK_ROWS; NULL: not needed yet */
 	uint16_t *places; /* of rows, CHUNK_ROWS */
 	int64_t *spare; /* for a column that is put in order, likewise */
-	int result;
 };
 
 struct place {
@@ -58,16 +58,10 @@ struct scan {
 	struct chunk_bytes frame; /* that was read last, by scan_read_frame() */
 	int64_t frame_id; /* < 0: none */
 	struct scan_rows out;
-	/* `work` of the workers is under the lock. */
-	pthread_mutex_t lock;
-	pthread_cond_t changed;
-	bool is_over;
 	struct worker {
 		struct scan *scan;
 		struct chunk_decoder *decoder;
-		pthread_t thread;
-		bool has_thread;
-		struct job *work; /* to be decoded */
+		struct db_writer *thread; /* NULL: it has none */
 		uint32_t chosen[CHUNK_FRAME_ROWS]; /* rows of a frame */
 		int64_t values[SCAN_COLUMNS][CHUNK_FRAME_ROWS]; /* of those that tell which ones */
 	} workers[N_WORKERS];
@@ -148,38 +142,15 @@ static int put_in_order(const struct scan *scan, struct job *job)
 	return r < 0 ? r : 0;
 }
 
-static void decode(struct worker *worker, struct job *job)
+static int decode(void *context)
 {
+	struct job *job = context;
 	int r = 0;
 
 	job->n = 0;
 	for (uint32_t i = 0; i < job->head->n_frames && r == 0; i++)
-		r = decode_frame(worker, job, i);
-	if (r == 0 && job->n > 0)
-		r = put_in_order(worker->scan, job);
-	job->result = r;
-}
-
-static void *run(void *context)
-{
-	struct worker *worker = context;
-	struct scan *scan = worker->scan;
-
-	pthread_mutex_lock(&scan->lock);
-	for (;;) {
-		while (!worker->work && !scan->is_over)
-			pthread_cond_wait(&scan->changed, &scan->lock);
-		struct job *job = worker->work;
-		if (!job)
-			break;
-		pthread_mutex_unlock(&scan->lock);
-		decode(worker, job);
-		pthread_mutex_lock(&scan->lock);
-		worker->work = NULL;
-		pthread_cond_broadcast(&scan->changed);
-	}
-	pthread_mutex_unlock(&scan->lock);
-	return NULL;
+		r = decode_frame(job->worker, job, i);
+	return r == 0 && job->n > 0 ? put_in_order(job->worker->scan, job) : r;
 }
 
 /* Chunks go to the workers in turn: the one at hand has none. */
@@ -192,34 +163,15 @@ static int give(struct scan *scan, struct job *job)
 		worker->decoder = chunk_decoder_open();
 	if (!worker->decoder)
 		return -ENOMEM;
-	if (!worker->has_thread && scan->n_chunks >= MIN_AHEAD)
-		worker->has_thread = quiet_thread_start(&worker->thread, run, worker) == 0;
-	if (!worker->has_thread) {
-		decode(worker, job);
-		return 0;
-	}
-	pthread_mutex_lock(&scan->lock);
-	worker->work = job;
-	pthread_cond_broadcast(&scan->changed);
-	pthread_mutex_unlock(&scan->lock);
+	job->worker = worker;
+	job->decoding = (struct db_job){ .work = decode, .context = job };
+	if (!worker->thread && scan->n_chunks >= MIN_AHEAD)
+		db_writer_open(&worker->thread);
+	if (worker->thread)
+		db_writer_give(worker->thread, &job->decoding);
+	else
+		job->decoding.result = decode(job);
 	return 0;
-}
-
-static bool is_at_work(const struct scan *scan, const struct job *job)
-{
-	for (unsigned i = 0; i < N_WORKERS; i++) {
-		if (scan->workers[i].work == job)
-			return true;
-	}
-	return false;
-}
-
-static void wait_for(struct scan *scan, const struct job *job)
-{
-	pthread_mutex_lock(&scan->lock);
-	while (is_at_work(scan, job))
-		pthread_cond_wait(&scan->changed, &scan->lock);
-	pthread_mutex_unlock(&scan->lock);
 }
 
 /* ---- Opening ---- */
@@ -228,13 +180,8 @@ struct scan *scan_close(struct scan *scan)
 {
 	if (!scan)
 		return NULL;
-	pthread_mutex_lock(&scan->lock);
-	scan->is_over = true;
-	pthread_cond_broadcast(&scan->changed);
-	pthread_mutex_unlock(&scan->lock);
 	for (unsigned i = 0; i < N_WORKERS; i++) {
-		if (scan->workers[i].has_thread)
-			pthread_join(scan->workers[i].thread, NULL);
+		db_writer_close(scan->workers[i].thread);
 		chunk_decoder_close(scan->workers[i].decoder);
 	}
 	for (unsigned i = 0; i < N_JOBS; i++) {
@@ -248,8 +195,6 @@ struct scan *scan_close(struct scan *scan)
 	if (scan->is_begun)
 		chunk_store_end(scan->store);
 	chunk_store_close(scan->store);
-	pthread_mutex_destroy(&scan->lock);
-	pthread_cond_destroy(&scan->changed);
 	free(scan);
 	return NULL;
 }
@@ -296,13 +241,7 @@ static int find_columns(const struct scan_query *query, const char *names, struc
 	return 0;
 }
 
-static int compare(const void *a, const void *b)
-{
-	const struct place *left = a, *right = b;
-	int64_t x = left->head->first_row, y = right->head->first_row;
-
-	return x < y ? -1 : x > y;
-}
+DEFINE_ORDER(compare, struct place, BY(head->first_row));
 
 static int add_chunk(struct scan *scan, const struct chunk_head *head, unsigned series)
 {
@@ -370,8 +309,6 @@ int scan_open(sqlite3 *db, const struct scan_query *query, struct scan **ret_sca
 
 	if (!scan)
 		return -ENOMEM;
-	pthread_mutex_init(&scan->lock, NULL);
-	pthread_cond_init(&scan->changed, NULL);
 	scan->run_id = query->run_id;
 	scan->frame_id = -1;
 	int r = find_schema(db, query->table, &scan->schema);
@@ -469,7 +406,8 @@ static struct job *take_next(struct scan *scan)
 {
 	struct job *job = scan->ahead[0];
 
-	wait_for(scan, job);
+	if (job->worker->thread)
+		db_writer_wait(job->worker->thread, &job->decoding);
 	for (unsigned i = 1; i < N_WORKERS; i++)
 		scan->ahead[i - 1] = scan->ahead[i];
 	scan->ahead[N_WORKERS - 1] = NULL;
@@ -484,8 +422,8 @@ static int step(struct scan *scan)
 	if (r < 0 || !scan->ahead[0])
 		return r;
 	struct job *job = take_next(scan);
-	if (job->result < 0)
-		return job->result;
+	if (job->decoding.result < 0)
+		return job->decoding.result;
 	if (job->n > 0)
 		scan->places[job->series] = job;
 	else

@@ -53,15 +53,7 @@ int picture_categories_add(struct picture_categories *categories, enum picture_b
 
 /* ---- Writing ---- */
 
-static int compare_n(const void *a, const void *b)
-{
-	const struct picture_count *left = a, *right = b;
-
-	if (left->n != right->n)
-		return left->n > right->n ? -1 : 1;
-	return left->item_id < right->item_id ? -1 : left->item_id > right->item_id;
-}
-
+DEFINE_ORDER(compare_n, struct picture_count, ORDER(b->n, a->n) ?: BY(item_id));
 DEFINE_ORDER(compare_id, struct picture_count, BY(item_id));
 
 /* Those beyond what there is room for become one: all others. */

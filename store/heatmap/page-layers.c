@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "store/heatmap/cells.h"
 #include "store/heatmap/heatmap.h"
 #include "store/heatmap/lookup.h"
@@ -34,22 +35,6 @@ void picture_pages_finish(struct picture_pages *pages)
 	*pages = (struct picture_pages){ 0 };
 }
 
-/* The first band that ends behind an address. */
-static size_t first_behind(const struct picture_band *bands, size_t n, uint64_t address)
-{
-	size_t low = 0;
-
-	while (low < n) {
-		size_t middle = low + (n - low) / 2;
-
-		if (bands[middle].end <= address)
-			low = middle + 1;
-		else
-			n = middle;
-	}
-	return low;
-}
-
 struct bands {
 	const struct picture_band *items;
 	size_t n;
@@ -66,7 +51,7 @@ static void draw_row(struct picture_canvas *canvas, const struct bands *bands, s
 	uint64_t start = (uint64_t)sqlite3_column_int64(row, 2);
 	uint64_t end = start + (uint64_t)sqlite3_column_int64(row, 3);
 
-	for (size_t i = first_behind(bands->items, bands->n, start);
+	for (size_t i = array_n_until(bands->items, bands->n, end, start);
 	     end > start && i < bands->n && bands->items[i].start < end; i++) {
 		const struct picture_band *band = &bands->items[i];
 		uint64_t low = start > band->start ? start : band->start;

@@ -55,15 +55,10 @@ static int read_processes(struct blocks *blocks)
 				  " FROM main.process ORDER BY id",
 				  &row);
 
-	while (r == 0 && (r = statement_step(row)) == 1) {
-		r = grow_array(&blocks->processes, blocks->n_processes, &n_allocated,
-			       sizeof(*blocks->processes));
-		if (r < 0)
-			return r;
-		blocks->processes[blocks->n_processes++] =
-			(struct process_end){ sqlite3_column_int64(row, 0),
-					      sqlite3_column_int64(row, 1) };
-	}
+	while (r == 0 && (r = statement_step(row)) == 1)
+		r = array_add(blocks->processes, blocks->n_processes, n_allocated,
+			      (struct process_end){ sqlite3_column_int64(row, 0),
+						    sqlite3_column_int64(row, 1) });
 	return r;
 }
 

@@ -43,17 +43,13 @@ static int read_sources(struct touches *touches)
 
 	if (r == 0)
 		statement_integer(row, 1, touches->count->run_id);
-	while (r == 0 && (r = statement_step(row)) == 1) {
-		r = grow_array(&touches->sources, touches->n_sources, &n_allocated,
-			       sizeof(*touches->sources));
-		if (r < 0)
-			return r;
-		touches->sources[touches->n_sources++] = (struct source){
-			.id = sqlite3_column_int64(row, 0),
-			.measures = source_measures_read(statement_string(row, 1)),
-			.kind = sqlite3_column_int(row, 2),
-		};
-	}
+	while (r == 0 && (r = statement_step(row)) == 1)
+		r = array_add(touches->sources, touches->n_sources, n_allocated,
+			      (struct source){
+				      .id = sqlite3_column_int64(row, 0),
+				      .measures = source_measures_read(statement_string(row, 1)),
+				      .kind = sqlite3_column_int(row, 2),
+			      });
 	return r;
 }
 
@@ -152,11 +148,7 @@ static int keep_line(struct touches *touches, const struct touch *touch)
 	if (!(touches->count->selection->wants & SELECTION_LINES) || !touch->is_resolved ||
 	    !is_access)
 		return 0;
-	int r = grow_array(&touches->lines, touches->n_lines, &touches->n_allocated,
-			   sizeof(*touches->lines));
-	if (r == 0)
-		touches->lines[touches->n_lines++] = *touch;
-	return r;
+	return array_add(touches->lines, touches->n_lines, touches->n_allocated, *touch);
 }
 
 static int add_touch(void *context, const struct picture_row_touch *row)
@@ -188,36 +180,14 @@ static int add_touch(void *context, const struct picture_row_touch *row)
 
 /* ---- Lines that threads share ---- */
 
-static int order_of(int64_t a, int64_t b)
-{
-	return a < b ? -1 : a > b;
-}
-
 /*
  * Who was first depends on the order of accesses: by time, then by sample. Two touches of one
  * sample are told apart by what they say, since touches have no id of their own.
  */
-static int compare(const void *a, const void *b)
-{
-	const struct touch *x = a, *y = b;
-	int order = order_of(x->time_ns, y->time_ns);
-
-	if (!order)
-		order = order_of(x->sample, y->sample);
-	if (!order)
-		order = order_of((int64_t)x->address, (int64_t)y->address);
-	if (!order)
-		order = order_of(x->role, y->role);
-	if (!order)
-		order = order_of(x->owner.kind, y->owner.kind);
-	if (!order)
-		order = order_of(x->owner.id, y->owner.id);
-	if (!order)
-		order = order_of(x->is_write, y->is_write);
-	if (!order)
-		order = order_of(x->size, y->size);
-	return order ? order : x->share < y->share ? -1 : x->share > y->share;
-}
+DEFINE_ORDER(compare, struct touch,
+	     BY(time_ns)
+		     ?: BY(sample) ?: ORDER((int64_t)a->address, (int64_t)b->address) ?: BY(role)
+		     ?: BY(owner.kind) ?: BY(owner.id) ?: BY(is_write) ?: BY(size) ?: BY(share));
 
 static int add_lines(struct touches *touches)
 {

@@ -21,10 +21,8 @@ static int read_ids(struct db *db, const char *sql, const int64_t *values, int64
 	statement_integer(row, 1, values[0]);
 	statement_integer(row, 2, values[1]);
 	while ((r = statement_step(row)) == 1) {
-		r = grow_array(ret_ids, *ret_n, &n_allocated, sizeof(**ret_ids));
-		if (r < 0)
-			return r;
-		(*ret_ids)[(*ret_n)++] = sqlite3_column_int64(row, 0);
+		if (array_add(*ret_ids, *ret_n, n_allocated, sqlite3_column_int64(row, 0)) < 0)
+			return -ENOMEM;
 	}
 	return r;
 }
@@ -54,11 +52,8 @@ static int read_spans(struct filter *filter, struct db *db)
 			last->to_ns = span.to_ns > last->to_ns ? span.to_ns : last->to_ns;
 			continue;
 		}
-		r = grow_array(&filter->spans, filter->n_spans, &n_allocated,
-			       sizeof(*filter->spans));
-		if (r < 0)
-			return r;
-		filter->spans[filter->n_spans++] = span;
+		if (array_add(filter->spans, filter->n_spans, n_allocated, span) < 0)
+			return -ENOMEM;
 	}
 	return r;
 }
@@ -98,19 +93,12 @@ static bool has(const int64_t *ids, size_t n, int64_t id)
 
 static bool is_in_region(const struct filter *filter, int64_t thread_id, int64_t time_ns)
 {
-	size_t low = 0, high = filter->n_spans;
+	size_t i = array_n_while(filter->spans, filter->n_spans, it,
+				 it->thread_id < thread_id ||
+					 (it->thread_id == thread_id && it->to_ns <= time_ns));
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const struct filter_span *span = &filter->spans[middle];
-		if (span->thread_id < thread_id ||
-		    (span->thread_id == thread_id && span->to_ns <= time_ns))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < filter->n_spans && filter->spans[low].thread_id == thread_id &&
-	       filter->spans[low].from_ns <= time_ns;
+	return i < filter->n_spans && filter->spans[i].thread_id == thread_id &&
+	       filter->spans[i].from_ns <= time_ns;
 }
 
 bool filter_takes(const struct filter *filter, int64_t process_id, int64_t thread_id,

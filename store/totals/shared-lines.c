@@ -72,11 +72,10 @@ static int add_line(struct shared_lines *lines, const struct shared_line *line, 
 {
 	int r = lines->n == SHARED_LINES ? forget(lines) : 0;
 
-	r = r ?: grow_array(&lines->items, lines->n, &lines->n_allocated, sizeof(*line));
+	r = r ?: array_add(lines->items, lines->n, lines->n_allocated, *line);
 	if (r < 0)
 		return r;
-	lines->items[lines->n] = *line;
-	*ret_i = lines->n++;
+	*ret_i = lines->n - 1;
 	return put_number(lines, *ret_i);
 }
 

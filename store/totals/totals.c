@@ -40,18 +40,16 @@ void tally_finish(struct tally *tally)
 
 static int add_site(struct tally *tally, int64_t stack_id)
 {
-	int r = grow_array_to(&tally->sites, tally->n_sites, &tally->n_sites_allocated,
-			      sizeof(*tally->sites));
-	if (r < 0)
-		return r;
-
 	tally->site_of_stack[stack_id] = (uint32_t)tally->n_sites;
-	tally->sites[tally->n_sites++] = (struct tally_site){
-		.stack_id = stack_id,
-		.first_touch_ns = INT64_MAX,
-		.last_touch_ns = INT64_MIN,
-	};
-	return 0;
+	int r = array_add(tally->sites, tally->n_sites, tally->n_sites_allocated,
+			  (struct tally_site){
+				  .stack_id = stack_id,
+				  .first_touch_ns = INT64_MAX,
+				  .last_touch_ns = INT64_MIN,
+			  });
+	if (r < 0)
+		tally->site_of_stack[stack_id] = 0;
+	return r;
 }
 
 int tally_site(struct tally *tally, int64_t stack_id, uint32_t *ret_site)
