@@ -11,15 +11,21 @@
 #define LARGE_PAGE_BYTES ((size_t)2 << 20)
 #define LARGE_ALIGNMENT	 64u /* a line of the cache */
 
-/* n_bytes, a multiple of 64, all zero and aligned for the cache; free() it. NULL: no memory. */
-static inline void *large_alloc(size_t n_bytes)
+/* n_bytes, a multiple of 64, aligned for the cache; free() it. NULL: no memory. */
+static inline void *large_room(size_t n_bytes)
 {
 	size_t alignment = n_bytes < LARGE_PAGE_BYTES ? LARGE_ALIGNMENT : LARGE_PAGE_BYTES;
 	void *memory = aligned_alloc(alignment, (n_bytes + alignment - 1) & ~(alignment - 1));
 
-	if (!memory)
-		return NULL;
-	if (n_bytes >= LARGE_PAGE_BYTES)
+	if (memory && n_bytes >= LARGE_PAGE_BYTES)
 		madvise(memory, n_bytes & ~(LARGE_PAGE_BYTES - 1), MADV_HUGEPAGE);
-	return memset(memory, 0, n_bytes);
+	return memory;
+}
+
+/* The same, all zero. */
+static inline void *large_alloc(size_t n_bytes)
+{
+	void *memory = large_room(n_bytes);
+
+	return memory ? memset(memory, 0, n_bytes) : NULL;
 }

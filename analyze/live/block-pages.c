@@ -5,17 +5,25 @@
 #include <string.h>
 
 #include "analyze/live/block-tree-pool.h"
+#include "common/large.h"
 
+#define GRAIN_LOG2    4
+#define GRAIN_BYTES   (1u << GRAIN_LOG2)
+#define PAGE_GRAINS   (BLOCK_PAGE_WORDS * 64)
+#define REGION_GRAINS (BLOCK_REGION_PAGES * PAGE_GRAINS)
+#define REGION_WORDS  (REGION_GRAINS / 64)
 #define ID_BITS	      40 /* of heap_block.id */
 #define MAX_ID	      ((UINT64_C(1) << ID_BITS) - 1)
+#define PLACE_BITS    44 /* of an address in units of 16 bytes */
+#define TIME_BITS     48 /* of ns: three days */
 #define FIRST_SLOTS   64
-#define LINE_BYTES    64u /* of the cache */
-#define SPARSE_PAGES  32000 /* below that memory does not matter */
-#define SPARSE_BLOCKS 6 /* fewer in a page, and 128 bytes a page are too many */
+#define FIRST_INDEX   64
+#define SPARSE_BYTES  (8u << 20) /* of regions: below that memory does not matter */
+#define SPARSE_BLOCK  24u /* bytes of regions for a block, and they are too many */
 
-_Static_assert(sizeof(struct block_page) == HEAP_PAGE_BYTES, "two lines of the cache");
+_Static_assert(sizeof(struct block_region) == HEAP_REGION_BYTES, "what the pool gives");
 
-/* Grains from .. to of a page, and the first n_next ones of the page behind it. */
+/* Grains from .. to of a region, and the first n_next ones of the region behind it. */
 struct span {
 	uint64_t number;
 	unsigned from;
@@ -25,37 +33,54 @@ struct span {
 
 static uint64_t number_of(uint64_t address)
 {
-	return address >> BLOCK_PAGE_LOG2;
+	return address >> BLOCK_REGION_LOG2;
 }
 
 static unsigned grain_of(uint64_t address)
 {
-	return address >> BLOCK_GRAIN_LOG2 & (BLOCK_PAGE_GRAINS - 1);
+	return address >> GRAIN_LOG2 & (REGION_GRAINS - 1);
+}
+
+static uint64_t address_of(const struct block_region *region, unsigned grain)
+{
+	return region->number << BLOCK_REGION_LOG2 | (uint64_t)grain << GRAIN_LOG2;
 }
 
 /* A block of no size takes its place, too. */
 static struct span span_of(uint64_t address, uint64_t size)
 {
-	unsigned n = size ? (unsigned)((size - 1) >> BLOCK_GRAIN_LOG2) + 1 : 1;
+	unsigned n = size ? (unsigned)((size - 1) >> GRAIN_LOG2) + 1 : 1;
 	struct span span = { number_of(address), grain_of(address), 0, 0 };
 
 	span.to = span.from + n;
-	if (span.to > BLOCK_PAGE_GRAINS) {
-		span.n_next = span.to - BLOCK_PAGE_GRAINS;
-		span.to = BLOCK_PAGE_GRAINS;
+	if (span.to > REGION_GRAINS) {
+		span.n_next = span.to - REGION_GRAINS;
+		span.to = REGION_GRAINS;
 	}
 	return span;
 }
 
 bool block_pages_fits(const struct heap_block *block)
 {
-	return block->address % (1u << BLOCK_GRAIN_LOG2) == 0 && block->size <= BLOCK_PAGE_BYTES &&
-	       block->id <= MAX_ID && block->previous_id <= MAX_ID &&
+	return block->address % GRAIN_BYTES == 0 && block->size <= BLOCK_REGION_BYTES &&
+	       block->address >> (PLACE_BITS + GRAIN_LOG2) == 0 && block->id <= MAX_ID &&
 	       block->thread < 1u << (64 - ID_BITS) &&
-	       block->address < UINT64_MAX - 2 * BLOCK_PAGE_BYTES;
+	       (uint64_t)block->allocated_ns >> TIME_BITS == 0 &&
+	       (block->previous_id == 0 ||
+		(block->previous_id < block->id && block->id - block->previous_id <= UINT32_MAX));
 }
 
 /* ---- Bits ---- */
+
+static uint64_t *taken_at(struct block_region *region, unsigned word)
+{
+	return &region->pages[word / BLOCK_PAGE_WORDS].taken[word % BLOCK_PAGE_WORDS];
+}
+
+static uint64_t starts_at(const struct block_region *region, unsigned word)
+{
+	return region->pages[word / BLOCK_PAGE_WORDS].starts[word % BLOCK_PAGE_WORDS];
+}
 
 /* The bits of word w that stand for grains from .. to, of which it has some. */
 static inline uint64_t mask_of(unsigned w, unsigned from, unsigned to)
@@ -65,319 +90,295 @@ static inline uint64_t mask_of(unsigned w, unsigned from, unsigned to)
 	return to < (w + 1) * 64 ? mask & ((UINT64_C(1) << (to - w * 64)) - 1) : mask;
 }
 
-/* Whether grains are in one word, as those of most blocks. */
-static bool is_one_word(unsigned from, unsigned to)
-{
-	return from / 64 == (to - 1) / 64;
-}
-
-static bool is_taken(const struct block_page *page, unsigned from, unsigned to)
+static inline bool is_taken(struct block_region *region, unsigned from, unsigned to)
 {
 	uint64_t taken = 0;
 
-	if (is_one_word(from, to))
-		return page->taken[from / 64] & mask_of(from / 64, from, to);
 	for (unsigned w = from / 64; w * 64 < to; w++)
-		taken |= page->taken[w] & mask_of(w, from, to);
+		taken |= *taken_at(region, w) & mask_of(w, from, to);
 	return taken != 0;
 }
 
-/* How many bytes of a block lie in its first page. */
-static unsigned first_bytes(uint64_t address, uint64_t size)
+/* Turn round the bits of a range whose bits are all alike. */
+static inline void turn(struct block_region *region, unsigned from, unsigned to)
 {
-	uint64_t room = BLOCK_PAGE_BYTES - (address & (BLOCK_PAGE_BYTES - 1));
-
-	return (unsigned)(size < room ? size : room);
+	for (unsigned w = from / 64; w * 64 < to; w++)
+		*taken_at(region, w) ^= mask_of(w, from, to);
 }
 
-/* Turn round the bits of a range whose bits are all alike. */
-static void turn(struct block_page *page, unsigned from, unsigned to)
+static void turn_start(struct block_region *region, unsigned grain)
 {
-	if (is_one_word(from, to)) {
-		page->taken[from / 64] ^= mask_of(from / 64, from, to);
-		return;
-	}
-	for (unsigned w = from / 64; w * 64 < to; w++)
-		page->taken[w] ^= mask_of(w, from, to);
+	region->pages[grain / PAGE_GRAINS].starts[grain / 64 % BLOCK_PAGE_WORDS] ^= UINT64_C(1)
+										    << grain % 64;
 }
 
 /* The last start at or before a grain; -1: none. */
-static int start_before(const struct block_page *page, unsigned grain)
+static int start_before(const struct block_region *region, unsigned grain)
 {
 	unsigned w = grain / 64;
-	uint64_t bits = page->starts[w] & UINT64_MAX >> (63 - grain % 64);
+	uint64_t bits = starts_at(region, w) & UINT64_MAX >> (63 - grain % 64);
 
 	while (bits == 0 && w > 0)
-		bits = page->starts[--w];
+		bits = starts_at(region, --w);
 	return bits ? (int)(w * 64 + 63 - (unsigned)__builtin_clzll(bits)) : -1;
 }
 
-/* The first start at or behind a grain, which may be behind the page; -1: none. */
-static int start_behind(const struct block_page *page, unsigned grain)
+/* The first start at or behind a grain, which may be behind the region; -1: none. */
+static int start_behind(const struct block_region *region, unsigned grain)
 {
 	unsigned w = grain / 64;
 
-	if (w == BLOCK_PAGE_WORDS)
+	if (w == REGION_WORDS)
 		return -1;
-	uint64_t bits = page->starts[w] & UINT64_MAX << grain % 64;
-	while (bits == 0 && w + 1 < BLOCK_PAGE_WORDS)
-		bits = page->starts[++w];
+	uint64_t bits = starts_at(region, w) & UINT64_MAX << grain % 64;
+	while (bits == 0 && w + 1 < REGION_WORDS)
+		bits = starts_at(region, ++w);
 	return bits ? (int)(w * 64 + (unsigned)__builtin_ctzll(bits)) : -1;
 }
 
-static bool is_start(const struct block_page *page, unsigned grain)
-{
-	return page->starts[grain / 64] >> grain % 64 & 1;
-}
-
-/* Not __builtin_popcountll(): that is a call where the compiler may not count on an instruction. */
-static unsigned count_bits(uint64_t bits)
-{
-	bits -= bits >> 1 & UINT64_C(0x5555555555555555);
-	bits = (bits & UINT64_C(0x3333333333333333)) + (bits >> 2 & UINT64_C(0x3333333333333333));
-	bits = (bits + (bits >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
-	return (unsigned)(bits * UINT64_C(0x0101010101010101) >> 56);
-}
-
-/* How many blocks of the page start before a grain. */
-static unsigned rank_of(const struct block_page *page, unsigned grain)
-{
-	uint64_t below = page->starts[grain / 64] & ((UINT64_C(1) << grain % 64) - 1);
-
-	return page->before[grain / 64] + count_bits(below);
-}
-
-/* A block starts at a grain, or does not any more. */
-static void turn_start(struct block_page *page, unsigned grain, int change)
-{
-	page->starts[grain / 64] ^= UINT64_C(1) << grain % 64;
-	for (unsigned w = grain / 64 + 1; w < BLOCK_PAGE_WORDS; w++)
-		page->before[w] = (uint8_t)(page->before[w] + change);
-}
-
-/* ---- Which page ---- */
+/* ---- Which region ---- */
 
 static size_t slot_of(const struct block_pages *pages, uint64_t number)
 {
 	return number * UINT64_C(0x9e3779b97f4a7c15) >> 32 & (pages->n_slots - 1);
 }
 
-static struct block_page *page_at(const struct block_pages *pages, uint64_t number)
+static struct block_region *region_at(const struct block_pages *pages, uint64_t number)
 {
 	if (pages->n_slots == 0)
 		return NULL;
 	for (size_t i = slot_of(pages, number);; i = (i + 1) & (pages->n_slots - 1)) {
-		struct block_page *page = pages->slots[i];
-		if (!page || page->number == number)
-			return page;
+		struct block_region *region = pages->slots[i];
+		if (!region || region->number == number)
+			return region;
 	}
 }
 
-static void put_page(const struct block_pages *pages, struct block_page *page)
+static void put_region(const struct block_pages *pages, struct block_region *region)
 {
-	size_t i = slot_of(pages, page->number);
+	size_t i = slot_of(pages, region->number);
 
 	while (pages->slots[i])
 		i = (i + 1) & (pages->n_slots - 1);
-	pages->slots[i] = page;
+	pages->slots[i] = region;
 }
 
-static size_t record_bytes(unsigned n_room)
-{
-	return n_room * sizeof(struct block_record) + (n_room > BLOCK_PAGE_FEW ? n_room : 0);
-}
-
-static void free_page(struct heap_pool *pool, struct block_page *page)
-{
-	pool->array_bytes -= record_bytes(page->n_room);
-	free(page->records);
-	heap_store_put(&pool->pages, page);
-}
-
-static bool is_empty(const struct block_page *page)
-{
-	return page->n == 0 && !is_taken(page, 0, BLOCK_PAGE_GRAINS);
-}
-
-/* More slots, if there are too few: pages without blocks go. Returns 0, -E2BIG or -ENOMEM. */
-static int grow(struct block_pages *pages)
+/* More slots, where there are too few: regions without blocks go. Returns 0, -E2BIG or -ENOMEM. */
+static int grow_slots(struct block_pages *pages)
 {
 	struct block_pages old = *pages;
 	size_t n_used = 0;
 
 	for (size_t i = 0; i < old.n_slots; i++)
-		n_used += old.slots[i] && !is_empty(old.slots[i]);
-	if (n_used >= SPARSE_PAGES && pages->n_blocks / SPARSE_BLOCKS < n_used)
+		n_used += old.slots[i] && old.slots[i]->n_blocks > 0;
+	if (n_used * sizeof(struct block_region) > SPARSE_BYTES &&
+	    n_used * sizeof(struct block_region) / SPARSE_BLOCK > pages->n_blocks)
 		return -E2BIG;
 	pages->n_slots = FIRST_SLOTS;
 	while (pages->n_slots < 3 * (n_used + 2))
 		pages->n_slots *= 2;
-	pages->slots = calloc(pages->n_slots, sizeof(struct block_page *));
+	pages->slots = calloc(pages->n_slots, sizeof(*pages->slots));
 	if (!pages->slots) {
 		*pages = old;
 		return -ENOMEM;
 	}
-	pages->n_pages = n_used;
+	pages->n_regions = n_used;
 	for (size_t i = 0; i < old.n_slots; i++) {
-		if (old.slots[i] && is_empty(old.slots[i]))
-			free_page(pages->pool, old.slots[i]);
+		if (old.slots[i] && old.slots[i]->n_blocks == 0)
+			heap_store_put(&pages->pool->regions, old.slots[i]);
 		else if (old.slots[i])
-			put_page(pages, old.slots[i]);
+			put_region(pages, old.slots[i]);
 	}
 	free(old.slots);
 	return 0;
 }
 
-/* Whether a page has bytes of a block of the tree; if not, that is not asked for again. */
-static bool meets_tree(struct block_page *page, const struct heap *tree)
+static bool has_room(const struct block_pages *pages)
+{
+	return 2 * (pages->n_regions + 2) <= pages->n_slots;
+}
+
+/* Take note which pages have bytes of a block of the tree: any of them may. */
+static void meet_tree(struct block_region *region, const struct heap *tree)
 {
 	struct heap_block block;
 
-	page->meets_tree = tree->n_blocks > 0 && heap_overlap(tree, page->number << BLOCK_PAGE_LOG2,
-							      BLOCK_PAGE_BYTES, &block);
-	return page->meets_tree;
+	if (tree->n_blocks > 0 &&
+	    heap_overlap(tree, region->number << BLOCK_REGION_LOG2, BLOCK_REGION_BYTES, &block))
+		region->met = UINT64_MAX;
 }
 
-static bool is_met(struct block_page *page, const struct heap *tree)
+/* The region of a number, for which there is room; NULL without memory. */
+static struct block_region *make_region(struct block_pages *pages, const struct heap *tree,
+					uint64_t number)
 {
-	return page && page->meets_tree && meets_tree(page, tree);
-}
+	struct block_region *region = region_at(pages, number);
 
-/* The page of a number, for which there is room; NULL without memory. */
-static struct block_page *make_page(struct block_pages *pages, const struct heap *tree,
-				    uint64_t number)
-{
-	struct block_page *page = page_at(pages, number);
-
-	if (page)
-		return page;
-	page = heap_store_take(&pages->pool->pages);
-	if (!page)
+	if (region)
+		return region;
+	region = heap_store_take(&pages->pool->regions);
+	if (!region)
 		return NULL;
-	*page = (struct block_page){ .number = number };
-	meets_tree(page, tree);
-	put_page(pages, page);
-	pages->n_pages++;
-	return page;
+	memset(region, 0, sizeof(*region));
+	region->number = number;
+	meet_tree(region, tree);
+	put_region(pages, region);
+	pages->n_regions++;
+	return region;
 }
 
-/* ---- The blocks of a page ---- */
-
-/* The list of places. */
-static uint8_t *places_of(struct block_page *page)
+/* The regions of a span; *ret_next is NULL where it has one only. 0 or a negative errno. */
+static int regions_of(struct block_pages *pages, const struct heap *tree, const struct span *span,
+		      struct block_region **ret_region, struct block_region **ret_next)
 {
-	return page->n_room <= BLOCK_PAGE_FEW ? page->few
-					      : (uint8_t *)(page->records + page->n_room);
+	int r = has_room(pages) ? 0 : grow_slots(pages);
+
+	if (r < 0)
+		return r;
+	*ret_region = make_region(pages, tree, span->number);
+	*ret_next = span->n_next ? make_region(pages, tree, span->number + 1) : NULL;
+	return !*ret_region || (span->n_next && !*ret_next) ? -ENOMEM : 0;
 }
 
-/* Room for one more. Returns 0 or -ENOMEM. */
-static int reserve_record(struct heap_pool *pool, struct block_page *page)
+/*
+ * Whether a block of the tree may share a byte with grains of a region. A page that has none any
+ * more is not asked again.
+ */
+static bool is_met(struct block_region *region, unsigned from, unsigned to, const struct heap *tree)
 {
-	unsigned n_room = page->n_room ? 2u * page->n_room : 2, n_old = page->n_room;
+	uint64_t span = mask_of(0, from / PAGE_GRAINS, (to - 1) / PAGE_GRAINS + 1);
+	struct heap_block block;
 
-	if (page->n < n_old)
-		return 0;
-	struct block_record *records = malloc(record_bytes(n_room));
-	if (!records)
-		return -ENOMEM;
-	if (n_old)
-		memcpy(records, page->records, n_old * sizeof(*records));
-	uint8_t *old_places = places_of(page);
-	struct block_record *old = page->records;
-	page->records = records;
-	page->n_room = (uint16_t)n_room;
-	if (places_of(page) != old_places)
-		memcpy(places_of(page), old_places, n_old);
-	for (unsigned i = n_old; i < n_room; i++)
-		places_of(page)[i] = (uint8_t)i;
-	free(old);
-	pool->array_bytes += record_bytes(n_room) - record_bytes(n_old);
-	return 0;
+	for (uint64_t left = region->met & span; left; left &= left - 1) {
+		unsigned page = (unsigned)__builtin_ctzll(left);
+		if (!heap_overlap(tree, address_of(region, page * PAGE_GRAINS), BLOCK_PAGE_BYTES,
+				  &block))
+			region->met &= ~(UINT64_C(1) << page);
+	}
+	return region->met & span;
 }
 
-static uint64_t address_of(const struct block_page *page, unsigned grain)
-{
-	return page->number << BLOCK_PAGE_LOG2 | (uint64_t)grain << BLOCK_GRAIN_LOG2;
-}
+/* ---- Records ---- */
 
-static struct heap_block block_of(const struct block_record *record, uint64_t address)
+static struct heap_block block_of(const struct block_record *record)
 {
+	uint64_t id = record->id_thread & MAX_ID, distance = record->site_previous >> 32;
+
 	return (struct heap_block){
-		.address = address,
-		.size = record->previous_call_size >> 48,
-		.allocated_ns = record->allocated_ns,
-		.id = record->id_thread & MAX_ID,
-		.previous_id = record->previous_call_size & MAX_ID,
+		.address = (record->place_size & ((UINT64_C(1) << PLACE_BITS) - 1)) << GRAIN_LOG2,
+		.size = record->place_size >> PLACE_BITS,
+		.allocated_ns = (int64_t)(record->time_call & ((UINT64_C(1) << TIME_BITS) - 1)),
+		.id = id,
+		.previous_id = distance ? id - distance : 0,
 		.thread = (uint32_t)(record->id_thread >> ID_BITS),
-		.site = (uint32_t)record->site_interval,
-		.call = (uint8_t)(record->previous_call_size >> ID_BITS),
-		.interval = (uint8_t)(record->site_interval >> 32),
+		.site = (uint32_t)record->site_previous,
+		.call = (uint8_t)(record->time_call >> TIME_BITS),
+		.interval = (uint8_t)(record->time_call >> (TIME_BITS + 8)),
 	};
 }
 
 static void write_record(struct block_record *record, const struct heap_block *block)
 {
-	record->allocated_ns = block->allocated_ns;
+	uint64_t distance = block->previous_id ? block->id - block->previous_id : 0;
+
+	record->place_size = block->address >> GRAIN_LOG2 | block->size << PLACE_BITS;
+	record->time_call = (uint64_t)block->allocated_ns | (uint64_t)block->call << TIME_BITS |
+			    (uint64_t)block->interval << (TIME_BITS + 8);
 	record->id_thread = block->id | (uint64_t)block->thread << ID_BITS;
-	record->previous_call_size =
-		block->previous_id | (uint64_t)block->call << ID_BITS | block->size << 48;
-	record->site_interval = block->site | (uint64_t)block->interval << 32;
+	record->site_previous = block->site | distance << 32;
 }
 
-static struct heap_block block_at(struct block_page *page, unsigned grain)
+static uint32_t tag_of(uint64_t address)
 {
-	unsigned place = places_of(page)[rank_of(page, grain)];
-
-	return block_of(&page->records[place], address_of(page, grain));
+	return (uint32_t)((address >> GRAIN_LOG2) * UINT64_C(0x9e3779b97f4a7c15) >> 32);
 }
 
-/* Whether nothing is where the block goes. */
-static bool is_free(const struct block_page *page, const struct block_page *next,
-		    const struct span *span)
+static size_t behind(const struct block_pages *pages, size_t at)
 {
-	return !is_taken(page, span->from, span->to) && (!next || !is_taken(next, 0, span->n_next));
+	return (at + 1) & (pages->n_index - 1);
 }
 
-/* There is room for it. */
-static void put_block(struct block_page *page, unsigned grain, const struct heap_block *block)
+static uint32_t record_of(uint64_t entry)
 {
-	unsigned rank = rank_of(page, grain);
-	uint8_t *places = places_of(page), place = places[page->n];
-
-	memmove(places + rank + 1, places + rank, page->n - rank);
-	places[rank] = place;
-	page->n++;
-	turn_start(page, grain, 1);
-	write_record(&page->records[place], block);
+	return (uint32_t)entry - 1;
 }
 
-static struct heap_block take_block(struct block_page *page, unsigned grain)
+/* Where in the index the block that starts at an address stands, which has one. */
+static bool find_entry(const struct block_pages *pages, uint64_t address, size_t *ret_at)
 {
-	unsigned rank = rank_of(page, grain);
-	uint8_t *places = places_of(page), place = places[rank];
+	uint32_t tag = tag_of(address);
+	uint64_t entry, place = address >> GRAIN_LOG2;
 
-	/* Mostly not in the cache: let it come while the page is changed. */
-	__builtin_prefetch(&page->records[place]);
-	page->n--;
-	memmove(places + rank, places + rank + 1, page->n - rank);
-	places[page->n] = place;
-	turn_start(page, grain, -1);
-	return block_of(&page->records[place], address_of(page, grain));
+	if (pages->n_index == 0)
+		return false;
+	for (size_t at = tag >> pages->shift; (entry = pages->index[at]); at = behind(pages, at)) {
+		if (entry >> 32 != tag)
+			continue;
+		const struct block_record *record = heap_pool_record(pages->pool, record_of(entry));
+		if ((record->place_size & ((UINT64_C(1) << PLACE_BITS) - 1)) == place) {
+			*ret_at = at;
+			return true;
+		}
+	}
+	return false;
 }
 
-/* Two lines of the cache: where something of at most so many bytes begins and ends. */
-static void fetch_lines(const void *from, size_t n_bytes)
+/* Of an address where one starts. */
+static struct heap_block block_at(const struct block_pages *pages, uint64_t address)
 {
-	__builtin_prefetch(from);
-	__builtin_prefetch((const char *)from + n_bytes - 1);
+	size_t at = 0;
+
+	find_entry(pages, address, &at);
+	return block_of(heap_pool_record(pages->pool, record_of(pages->index[at])));
 }
 
-/* Where the record of a block that starts at a grain lies; of another grain anything, or NULL. */
-static const struct block_record *record_near(struct block_page *page, unsigned grain)
+static void put_entry(const struct block_pages *pages, uint64_t entry)
 {
-	unsigned rank = rank_of(page, grain);
+	size_t at = (uint32_t)(entry >> 32) >> pages->shift;
 
-	return rank < page->n_room ? &page->records[places_of(page)[rank]] : NULL;
+	while (pages->index[at])
+		at = behind(pages, at);
+	pages->index[at] = entry;
+}
+
+/* What stands behind it moves up, if it may: a search ends where nothing stands. */
+static void take_entry(const struct block_pages *pages, size_t hole)
+{
+	size_t last = pages->n_index - 1;
+	uint64_t entry;
+
+	for (size_t at = behind(pages, hole); (entry = pages->index[at]); at = behind(pages, at)) {
+		size_t home = (uint32_t)(entry >> 32) >> pages->shift;
+		if (((at - home) & last) < ((at - hole) & last))
+			continue;
+		pages->index[hole] = entry;
+		hole = at;
+	}
+	pages->index[hole] = 0;
+}
+
+/* The index is kept three quarters full at most. Returns 0 or -ENOMEM. */
+static int reserve_entry(struct block_pages *pages)
+{
+	struct block_pages old = *pages;
+
+	if (4 * (old.n_blocks + 1) <= 3 * old.n_index)
+		return 0;
+	if (old.n_index > UINT32_MAX / 2)
+		return -ENOMEM;
+	pages->n_index = old.n_index ? 2 * old.n_index : FIRST_INDEX;
+	pages->shift = 32 - (unsigned)__builtin_ctzll(pages->n_index);
+	pages->index = large_alloc(pages->n_index * sizeof(*pages->index));
+	if (!pages->index) {
+		*pages = old;
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < old.n_index; i++) {
+		if (old.index[i])
+			put_entry(pages, old.index[i]);
+	}
+	free(old.index);
+	return 0;
 }
 
 /*
@@ -386,76 +387,102 @@ static const struct block_record *record_near(struct block_page *page, unsigned 
  */
 void block_pages_fetch(const struct block_pages *pages, const uint64_t *addresses, size_t n)
 {
-	if (pages->n_pages == 0)
+	if (pages->n_index == 0)
 		return;
-	for (size_t i = 0; i < n; i++)
-		__builtin_prefetch(&pages->slots[slot_of(pages, number_of(addresses[i]))]);
 	for (size_t i = 0; i < n; i++) {
-		const struct block_page *page =
+		const struct block_region *region =
 			pages->slots[slot_of(pages, number_of(addresses[i]))];
-		if (page)
-			fetch_lines(page, 2 * LINE_BYTES);
+
+		__builtin_prefetch(&pages->index[tag_of(addresses[i]) >> pages->shift]);
+		if (region)
+			__builtin_prefetch(&region->pages[grain_of(addresses[i]) / PAGE_GRAINS]);
 	}
 	for (size_t i = 0; i < n; i++) {
-		struct block_page *page = page_at(pages, number_of(addresses[i]));
-		const struct block_record *record =
-			page ? record_near(page, grain_of(addresses[i])) : NULL;
-		if (record)
-			fetch_lines(record, sizeof(*record));
+		uint32_t tag = tag_of(addresses[i]);
+		size_t at = tag >> pages->shift;
+
+		while (pages->index[at] && pages->index[at] >> 32 != tag)
+			at = behind(pages, at);
+		if (pages->index[at])
+			__builtin_prefetch(
+				heap_pool_record(pages->pool, record_of(pages->index[at])));
 	}
+}
+
+/* ---- Blocks ---- */
+
+/* Bytes of a block come to the pages of a region, or leave them, from a byte of it on. */
+static void count_bytes(struct block_region *region, uint64_t from, uint64_t n, int sign)
+{
+	while (n > 0) {
+		uint64_t room = BLOCK_PAGE_BYTES - from % BLOCK_PAGE_BYTES;
+		uint64_t piece = n < room ? n : room;
+		uint16_t *bytes = &region->bytes[from / BLOCK_PAGE_BYTES];
+
+		*bytes = (uint16_t)(*bytes + sign * (int)piece);
+		from += piece;
+		n -= piece;
+	}
+}
+
+/* What a block takes is taken now, or is no more. */
+static void change(const struct block_pages *pages, struct block_region *region,
+		   const struct span *span, uint64_t size, int sign)
+{
+	uint64_t from = (uint64_t)span->from << GRAIN_LOG2;
+	uint64_t n_first = span->n_next ? BLOCK_REGION_BYTES - from : size;
+
+	turn_start(region, span->from);
+	turn(region, span->from, span->to);
+	count_bytes(region, from, n_first, sign);
+	region->n_blocks += (uint32_t)sign;
+	if (!span->n_next)
+		return;
+	region = region_at(pages, span->number + 1);
+	turn(region, 0, span->n_next);
+	count_bytes(region, 0, size - n_first, sign);
+	region->n_blocks += (uint32_t)sign;
 }
 
 int block_pages_insert(struct block_pages *pages, const struct heap *tree,
 		       const struct heap_block *block)
 {
 	struct span span = span_of(block->address, block->size);
+	struct block_region *region, *next;
 	struct heap_block other;
-	struct block_page *next = NULL;
-	int r = 2 * (pages->n_pages + 2) <= pages->n_slots ? 0 : grow(pages);
+	uint32_t number;
+	int r = regions_of(pages, tree, &span, &region, &next) ?: reserve_entry(pages);
 
 	if (r < 0)
 		return r;
-	struct block_page *page = make_page(pages, tree, span.number);
-	if (span.n_next)
-		next = make_page(pages, tree, span.number + 1);
-	if (!page || (span.n_next && !next) || reserve_record(pages->pool, page) < 0)
-		return -ENOMEM;
-	if (!is_free(page, next, &span))
+	if (is_taken(region, span.from, span.to) || (next && is_taken(next, 0, span.n_next)))
 		return -EEXIST;
-	if ((is_met(page, tree) || is_met(next, tree)) &&
+	if ((is_met(region, span.from, span.to, tree) ||
+	     (next && is_met(next, 0, span.n_next, tree))) &&
 	    heap_overlap(tree, block->address, block->size, &other))
 		return -EEXIST;
-	unsigned n_bytes = first_bytes(block->address, block->size);
-	put_block(page, span.from, block);
-	turn(page, span.from, span.to);
-	page->bytes = (uint16_t)(page->bytes + n_bytes);
-	if (next) {
-		turn(next, 0, span.n_next);
-		next->bytes = (uint16_t)(next->bytes + block->size - n_bytes);
-	}
+	r = heap_pool_take_record(pages->pool, &number);
+	if (r < 0)
+		return r;
+	write_record(heap_pool_record(pages->pool, number), block);
+	put_entry(pages, (uint64_t)tag_of(block->address) << 32 | (number + 1));
+	change(pages, region, &span, block->size, 1);
 	pages->n_blocks++;
 	return 0;
 }
 
 bool block_pages_remove(struct block_pages *pages, uint64_t address, struct heap_block *ret_block)
 {
-	struct block_page *page = page_at(pages, number_of(address));
-	unsigned grain = grain_of(address);
+	size_t at;
 
-	if (!page || address % (1u << BLOCK_GRAIN_LOG2) || !is_start(page, grain))
+	if (address % GRAIN_BYTES || !find_entry(pages, address, &at))
 		return false;
-
-	*ret_block = take_block(page, grain);
+	uint32_t number = record_of(pages->index[at]);
+	*ret_block = block_of(heap_pool_record(pages->pool, number));
 	struct span span = span_of(address, ret_block->size);
-	unsigned n_bytes = first_bytes(address, ret_block->size);
-	turn(page, span.from, span.to);
-	page->bytes = (uint16_t)(page->bytes - n_bytes);
-	if (span.n_next) {
-		struct block_page *next = page_at(pages, span.number + 1);
-
-		turn(next, 0, span.n_next);
-		next->bytes = (uint16_t)(next->bytes - (ret_block->size - n_bytes));
-	}
+	take_entry(pages, at);
+	heap_pool_put_record(pages->pool, number);
+	change(pages, region_at(pages, span.number), &span, ret_block->size, -1);
 	pages->n_blocks--;
 	return true;
 }
@@ -466,17 +493,17 @@ bool block_pages_remove(struct block_pages *pages, uint64_t address, struct heap
 static bool block_around(const struct block_pages *pages, uint64_t address,
 			 struct heap_block *ret_block)
 {
-	struct block_page *page = page_at(pages, number_of(address));
+	struct block_region *region = region_at(pages, number_of(address));
 	unsigned grain = grain_of(address);
 
-	if (!page || !is_taken(page, grain, grain + 1))
+	if (!region || !is_taken(region, grain, grain + 1))
 		return false;
-	int start = start_before(page, grain);
+	int start = start_before(region, grain);
 	if (start < 0) {
-		page = page_at(pages, number_of(address) - 1);
-		start = start_before(page, BLOCK_PAGE_GRAINS - 1);
+		region = region_at(pages, number_of(address) - 1);
+		start = start_before(region, REGION_GRAINS - 1);
 	}
-	*ret_block = block_at(page, (unsigned)start);
+	*ret_block = block_at(pages, address_of(region, (unsigned)start));
 	return true;
 }
 
@@ -491,7 +518,7 @@ bool block_pages_find(const struct block_pages *pages, uint64_t address,
 	return true;
 }
 
-/* Pages that bytes lie in: by their numbers, or of all that there are, whatever is less. */
+/* Regions that bytes lie in: by their numbers, or of all that there are, whatever is less. */
 struct walk {
 	uint64_t first;
 	uint64_t last;
@@ -513,20 +540,20 @@ static struct walk walk_of(const struct block_pages *pages, uint64_t address, ui
 }
 
 /* The next of them; NULL: no more. */
-static struct block_page *walk_on(const struct block_pages *pages, struct walk *walk)
+static struct block_region *walk_on(const struct block_pages *pages, struct walk *walk)
 {
 	if (!walk->is_of_all) {
 		while (walk->at <= walk->last) {
-			struct block_page *page = page_at(pages, walk->at++);
-			if (page)
-				return page;
+			struct block_region *region = region_at(pages, walk->at++);
+			if (region)
+				return region;
 		}
 		return NULL;
 	}
 	while (walk->at < pages->n_slots) {
-		struct block_page *page = pages->slots[walk->at++];
-		if (page && walk->first <= page->number && page->number <= walk->last)
-			return page;
+		struct block_region *region = pages->slots[walk->at++];
+		if (region && walk->first <= region->number && region->number <= walk->last)
+			return region;
 	}
 	return NULL;
 }
@@ -542,97 +569,111 @@ void block_pages_meet(struct block_pages *pages, uint64_t address, uint64_t size
 {
 	struct walk walk = walk_of(pages, address, size);
 
-	for (struct block_page *page; (page = walk_on(pages, &walk));)
-		page->meets_tree = true;
+	for (struct block_region *region; (region = walk_on(pages, &walk));)
+		region->met = UINT64_MAX;
 }
 
 bool block_pages_overlap(const struct block_pages *pages, uint64_t address, uint64_t size,
 			 struct heap_block *ret_block)
 {
 	struct walk walk = walk_of(pages, address, size);
+	uint64_t first = UINT64_MAX;
 	struct heap_block block;
-	bool is_found = false;
 
 	if (block_around(pages, address, &block) &&
 	    (block.address == address || address - block.address < block.size)) {
 		*ret_block = block;
 		return true;
 	}
-	for (struct block_page *page; (page = walk_on(pages, &walk));) {
-		bool is_first = page->number == walk.first;
-		int start = start_behind(page, is_first ? grain_of(address) + 1 : 0);
-		uint64_t at = start < 0 ? 0 : address_of(page, (unsigned)start);
+	for (struct block_region *region; (region = walk_on(pages, &walk));) {
+		bool is_first = region->number == walk.first;
+		int start = start_behind(region, is_first ? grain_of(address) + 1 : 0);
+		uint64_t at = start < 0 ? UINT64_MAX : address_of(region, (unsigned)start);
 
-		if (start < 0 || at - address >= size || (is_found && at > ret_block->address))
-			continue;
-		*ret_block = block_at(page, (unsigned)start);
-		is_found = true;
+		if (start >= 0 && at - address < size && at < first)
+			first = at;
 	}
-	return is_found;
+	if (first != UINT64_MAX)
+		*ret_block = block_at(pages, first);
+	return first != UINT64_MAX;
 }
 
 /* ---- All of them ---- */
 
-static int compare_pages(const void *left, const void *right)
+size_t block_pages_bytes(const struct block_pages *pages)
 {
-	const struct block_page *const *a = left, *const *b = right;
+	return pages->n_index * sizeof(*pages->index) + pages->n_slots * sizeof(*pages->slots);
+}
+
+static int compare_regions(const void *left, const void *right)
+{
+	const struct block_region *const *a = left, *const *b = right;
 
 	return (*a)->number < (*b)->number ? -1 : (*a)->number > (*b)->number;
 }
 
 int block_pages_begin(const struct block_pages *pages, struct block_page_cursor *ret_cursor)
 {
-	struct block_page_cursor cursor = { 0 };
+	struct block_page_cursor cursor = { .of = pages };
 
-	cursor.pages = calloc(pages->n_pages + 1, sizeof(struct block_page *));
-	if (!cursor.pages)
+	cursor.regions = calloc(pages->n_regions + 1, sizeof(*cursor.regions));
+	if (!cursor.regions)
 		return -ENOMEM;
 	for (size_t i = 0; i < pages->n_slots; i++) {
 		if (pages->slots[i])
-			cursor.pages[cursor.n++] = pages->slots[i];
+			cursor.regions[cursor.n++] = pages->slots[i];
 	}
-	qsort(cursor.pages, cursor.n, sizeof(*cursor.pages), compare_pages);
+	qsort(cursor.regions, cursor.n, sizeof(*cursor.regions), compare_regions);
 	*ret_cursor = cursor;
 	return 0;
 }
 
 void block_pages_end(struct block_page_cursor *cursor)
 {
-	free(cursor->pages);
-	cursor->pages = NULL;
+	free(cursor->regions);
+	cursor->regions = NULL;
 }
 
-/* A page is far from the one before: what is visited next comes while this one is. */
-static void prefetch(const struct block_page_cursor *cursor)
+static struct block_region *region_of(const struct block_page_cursor *cursor)
 {
-	if (cursor->at + 2 < cursor->n)
-		__builtin_prefetch(cursor->pages[cursor->at + 2]);
-	if (cursor->at + 1 == cursor->n)
-		return;
-	const struct block_page *next = cursor->pages[cursor->at + 1];
-	const char *bytes = (const char *)next->records;
-	for (size_t at = 0; at < record_bytes(next->n_room); at += LINE_BYTES)
-		__builtin_prefetch(bytes + at);
+	return cursor->regions[cursor->at / BLOCK_REGION_PAGES];
+}
+
+/* All records of a page, which lie anywhere, come at once. */
+static void fetch_page(const struct block_page_cursor *cursor)
+{
+	const struct block_region *region = region_of(cursor);
+	unsigned from = cursor->at % BLOCK_REGION_PAGES * PAGE_GRAINS;
+	uint64_t addresses[PAGE_GRAINS];
+	size_t n = 0;
+
+	for (unsigned word = from / 64; word < (from + PAGE_GRAINS) / 64; word++) {
+		for (uint64_t left = starts_at(region, word); left; left &= left - 1)
+			addresses[n++] =
+				address_of(region, word * 64 + (unsigned)__builtin_ctzll(left));
+	}
+	block_pages_fetch(cursor->of, addresses, n);
 }
 
 /* The rest of a page; 1: a block is not below `until`. */
 static int walk_page(struct block_page_cursor *cursor, uint64_t until, uint64_t above_id,
 		     heap_visit visit, void *context)
 {
-	struct block_page *page = cursor->pages[cursor->at];
-	const uint8_t *places = places_of(page);
+	const struct block_region *region = region_of(cursor);
+	unsigned page = cursor->at % BLOCK_REGION_PAGES;
 
 	for (;;) {
 		while (cursor->starts == 0 && cursor->word < BLOCK_PAGE_WORDS)
-			cursor->starts = page->starts[cursor->word++];
+			cursor->starts = region->pages[page].starts[cursor->word++];
 		if (cursor->starts == 0)
 			return 0;
 		unsigned bit = (unsigned)__builtin_ctzll(cursor->starts);
-		uint64_t address = address_of(page, (cursor->word - 1) * 64 + bit);
+		uint64_t address =
+			address_of(region, page * PAGE_GRAINS + (cursor->word - 1) * 64 + bit);
 		if (address >= until)
 			return 1;
 		cursor->starts &= cursor->starts - 1;
-		struct heap_block block = block_of(&page->records[places[cursor->rank++]], address);
+		struct heap_block block = block_at(cursor->of, address);
 		int r = block.id > above_id ? visit(context, &block) : 0;
 		if (r < 0)
 			return r;
@@ -644,34 +685,49 @@ int block_pages_walk(struct block_page_cursor *cursor, uint64_t until, uint64_t 
 {
 	int r = 0;
 
-	while (r == 0 && cursor->at < cursor->n) {
+	while (r == 0 && cursor->at < cursor->n * BLOCK_REGION_PAGES) {
 		if (cursor->word == 0)
-			prefetch(cursor);
+			fetch_page(cursor);
 		r = walk_page(cursor, until, above_id, visit, context);
 		if (r != 0)
 			break;
 		cursor->at++;
-		cursor->word = cursor->rank = 0;
+		cursor->word = 0;
 	}
 	return r < 0 ? r : 0;
 }
 
-const struct block_page *block_pages_next(struct block_page_cursor *cursor, uint64_t until)
+bool block_pages_next(struct block_page_cursor *cursor, uint64_t until, uint64_t *ret_number,
+		      unsigned *ret_n_bytes)
 {
-	while (cursor->at < cursor->n && cursor->pages[cursor->at]->bytes == 0)
+	for (; cursor->at < cursor->n * BLOCK_REGION_PAGES; cursor->at++) {
+		const struct block_region *region = region_of(cursor);
+		unsigned page = cursor->at % BLOCK_REGION_PAGES;
+		uint64_t address = address_of(region, page * PAGE_GRAINS);
+
+		if (region->bytes[page] == 0)
+			continue;
+		if (address >= until)
+			return false;
+		*ret_number = address >> BLOCK_PAGE_LOG2;
+		*ret_n_bytes = region->bytes[page];
 		cursor->at++;
-	if (cursor->at == cursor->n ||
-	    cursor->pages[cursor->at]->number << BLOCK_PAGE_LOG2 >= until)
-		return NULL;
-	return cursor->pages[cursor->at++];
+		return true;
+	}
+	return false;
 }
 
 void block_pages_finish(struct block_pages *pages)
 {
+	for (size_t i = 0; i < pages->n_index; i++) {
+		if (pages->index[i])
+			heap_pool_put_record(pages->pool, record_of(pages->index[i]));
+	}
 	for (size_t i = 0; i < pages->n_slots; i++) {
 		if (pages->slots[i])
-			free_page(pages->pool, pages->slots[i]);
+			heap_store_put(&pages->pool->regions, pages->slots[i]);
 	}
+	free(pages->index);
 	free(pages->slots);
 	*pages = (struct block_pages){ .pool = pages->pool };
 }

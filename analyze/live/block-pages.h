@@ -1,12 +1,12 @@
 #pragma once
 /*
- * The small blocks of one process image, found by the page that they start in: most blocks live and
+ * The small blocks of one process image, found by a hash of where they start: most blocks live and
  * end here, and never reach the tree.
  *
  * A page of 4 KiB has a bit for each 16 bytes that are taken, and one for each where a block
- * starts; an array says which blocks these are. That answers everything exactly for blocks that
- * start at a multiple of 16 and are not larger than a page. All others are the tree's, and a page
- * knows whether one of those may share a byte with it.
+ * starts. That tells exactly what lies in the way of a block, what is around an address, and the
+ * order of all, for blocks that start at a multiple of 16 and are not larger than a region of 64
+ * pages. All others are the tree's, and a page knows whether one of those may share a byte with it.
  *
  * Not safe to use from two threads.
  */
@@ -16,44 +16,38 @@
 
 #include "analyze/live/block-tree.h"
 
-#define BLOCK_PAGE_LOG2	  12
-#define BLOCK_PAGE_BYTES  (UINT64_C(1) << BLOCK_PAGE_LOG2)
-#define BLOCK_GRAIN_LOG2  4
-#define BLOCK_PAGE_GRAINS (1u << (BLOCK_PAGE_LOG2 - BLOCK_GRAIN_LOG2))
-#define BLOCK_PAGE_WORDS  (BLOCK_PAGE_GRAINS / 64)
-#define BLOCK_PAGE_FEW	  32
+#define BLOCK_PAGE_LOG2	   12
+#define BLOCK_PAGE_BYTES   (UINT64_C(1) << BLOCK_PAGE_LOG2)
+#define BLOCK_PAGE_WORDS   4u /* of 64 grains of 16 bytes */
+#define BLOCK_REGION_LOG2  18
+#define BLOCK_REGION_BYTES (UINT64_C(1) << BLOCK_REGION_LOG2)
+#define BLOCK_REGION_PAGES 64u
 
-/* What is kept of a block beside its place; no bit fields: it is written at once. */
-struct block_record {
-	int64_t allocated_ns;
-	uint64_t id_thread; /* id | thread << 40 */
-	uint64_t previous_call_size; /* previous_id | call << 40 | size << 48 */
-	uint64_t site_interval; /* site | interval << 32 */
+/* A line of the cache. */
+struct block_page {
+	uint64_t taken[BLOCK_PAGE_WORDS]; /* also by a block of a page before */
+	uint64_t starts[BLOCK_PAGE_WORDS];
 };
 
-/*
- * Two lines of the cache. Its blocks' records have places, 0 .. n_room - 1, which they keep; their
- * numbers are listed in the order of addresses, behind them the free ones.
- */
-struct block_page {
-	uint64_t taken[BLOCK_PAGE_WORDS]; /* also by a block of the page before */
-	uint64_t starts[BLOCK_PAGE_WORDS];
-	uint64_t number; /* address / 4096 */
-	struct block_record *records; /* behind them the list, if it has more than a few numbers */
-	uint16_t n;
-	uint16_t n_room;
-	uint16_t bytes; /* of blocks in the page, also of one that starts in the page before */
-	uint8_t before[BLOCK_PAGE_WORDS]; /* how many start in the words before */
-	bool meets_tree; /* a block of the tree may lie here */
-	uint8_t few[BLOCK_PAGE_FEW];
+/* In lines of the cache of its own. */
+struct block_region {
+	_Alignas(64) struct block_page pages[BLOCK_REGION_PAGES];
+	uint64_t number; /* address / 256 KiB */
+	uint64_t met; /* by page: a block of the tree may lie there */
+	uint32_t n_blocks; /* that take something here */
+	uint16_t
+		bytes[BLOCK_REGION_PAGES]; /* of blocks, also of those that start before the page */
 };
 
 /* All zero but for the pool: there are none. */
 struct block_pages {
 	struct heap_pool *pool;
-	struct block_page **slots; /* by hash of the number; NULL: free */
-	size_t n_slots; /* a power of two, at least twice n_pages; or 0 */
-	size_t n_pages; /* some of them without a block */
+	uint64_t *index; /* by hash of the address: its upper half, and 1 + the record's number */
+	size_t n_index; /* a power of two, or 0 */
+	unsigned shift; /* from the upper half of a hash to a place in the index */
+	struct block_region **slots; /* by hash of the number; NULL: free */
+	size_t n_slots; /* a power of two, at least twice n_regions; or 0 */
+	size_t n_regions; /* some of them without a block */
 	size_t n_blocks;
 };
 
@@ -78,19 +72,22 @@ bool block_pages_find(const struct block_pages *pages, uint64_t address,
 bool block_pages_overlap(const struct block_pages *pages, uint64_t address, uint64_t size,
 			 struct heap_block *ret_block);
 
-/* How many pages block_pages_overlap() and block_pages_meet() look at for that many bytes. */
+/* How many regions block_pages_overlap() and block_pages_meet() look at for that many bytes. */
 size_t block_pages_cost(const struct block_pages *pages, uint64_t size);
 
 /* The tree gets a block here: pages take note of it. */
 void block_pages_meet(struct block_pages *pages, uint64_t address, uint64_t size);
 
+/* Bytes of the index and the list of regions; all else is the pool's. */
+size_t block_pages_bytes(const struct block_pages *pages);
+
 /* The blocks in order of address, while none is added or removed. */
 struct block_page_cursor {
-	struct block_page **pages; /* sorted; the cursor's */
+	const struct block_pages *of;
+	struct block_region **regions; /* sorted; the cursor's */
 	size_t n;
-	size_t at;
-	unsigned word; /* of pages[at], the first that was not looked at */
-	unsigned rank; /* how many blocks of pages[at] were visited */
+	size_t at; /* page of all regions, one behind the other */
+	unsigned word; /* of the page, the first that was not looked at */
 	uint64_t starts; /* that are left of the word before */
 };
 
@@ -104,8 +101,12 @@ int block_pages_begin(const struct block_pages *pages, struct block_page_cursor 
 int block_pages_walk(struct block_page_cursor *cursor, uint64_t until, uint64_t above_id,
 		     heap_visit visit, void *context);
 
-/* The next page below an address that has bytes of blocks; NULL: it is not. For a new cursor. */
-const struct block_page *block_pages_next(struct block_page_cursor *cursor, uint64_t until);
+/*
+ * The next page that begins below an address and has bytes of blocks: its number (address / 4096)
+ * and how many. False: there is none. For a new cursor.
+ */
+bool block_pages_next(struct block_page_cursor *cursor, uint64_t until, uint64_t *ret_number,
+		      unsigned *ret_n_bytes);
 
 void block_pages_end(struct block_page_cursor *cursor);
 

@@ -6,9 +6,11 @@
 
 #include "common/array.h"
 #include "common/cleanup.h"
+#include "common/large.h"
 
 #define CHUNK_ITEMS	(1u << HEAP_CHUNK_LOG2)
-#define SLAB_ITEMS	64
+#define SLAB_BYTES	(64u << 10) /* or somewhat less */
+#define RECORDS		(1u << HEAP_RECORDS_LOG2)
 #define SLAB_ALIGN	64 /* a line of the cache */
 #define NO_ITEM		UINT32_MAX
 #define HINTS_LOG2	17 /* 1 MiB, of which small runs touch a few pages */
@@ -32,7 +34,8 @@ int heap_pool_open(struct heap_pool **ret_pool)
 	pool->free_item = NO_ITEM;
 	pool->leaves.item_bytes = sizeof(struct heap_leaf);
 	pool->inners.item_bytes = sizeof(struct heap_inner);
-	pool->pages.item_bytes = HEAP_PAGE_BYTES;
+	pool->regions.item_bytes = HEAP_REGION_BYTES;
+	pool->records.free = UINT32_MAX;
 	pool->hints = calloc((size_t)1 << HINTS_LOG2, sizeof(struct heap_node *));
 	if (!pool->hints || heap_pool_serial(pool) != 0 || pool->n_serials != 1) {
 		heap_pool_close(pool); /* number 0 is nobody's */
@@ -54,21 +57,17 @@ struct heap_pool *heap_pool_close(struct heap_pool *pool)
 	array_free(pool->chunks, pool->n_chunks, it, free(*it));
 	free_store(&pool->leaves);
 	free_store(&pool->inners);
-	free_store(&pool->pages);
+	free_store(&pool->regions);
+	array_free(pool->records.chunks, pool->records.n_chunks, it, free(*it));
 	free_all(pool->hints, pool->last_ids, pool);
 	return NULL;
 }
 
-static size_t store_bytes(const struct heap_store *store)
-{
-	return store->n_slabs * SLAB_ITEMS * store->item_bytes;
-}
-
 size_t heap_pool_bytes(const struct heap_pool *pool)
 {
-	return pool->n_chunks * CHUNK_ITEMS * sizeof(struct heap_item) +
-	       store_bytes(&pool->leaves) + store_bytes(&pool->inners) + store_bytes(&pool->pages) +
-	       pool->array_bytes;
+	return pool->n_chunks * CHUNK_ITEMS * sizeof(struct heap_item) + pool->leaves.bytes +
+	       pool->inners.bytes + pool->regions.bytes +
+	       pool->records.n_used * sizeof(struct block_record);
 }
 
 struct heap_node **heap_pool_hint(const struct heap_pool *pool, uint64_t address, uint32_t serial)
@@ -105,11 +104,13 @@ static int add_slab(struct heap_store *store)
 	if (grow_array_of(&store->slabs, store->n_slabs, 1, sizeof(*store->slabs)) < 0)
 		return -ENOMEM;
 
-	char *slab = aligned_alloc(SLAB_ALIGN, SLAB_ITEMS * store->item_bytes);
+	size_t n = SLAB_BYTES / store->item_bytes;
+	char *slab = aligned_alloc(SLAB_ALIGN, n * store->item_bytes);
 	if (!slab)
 		return -ENOMEM;
 	store->slabs[store->n_slabs++] = slab;
-	for (size_t i = SLAB_ITEMS; i-- > 0;)
+	store->bytes += n * store->item_bytes;
+	for (size_t i = n; i-- > 0;)
 		heap_store_put(store, slab + i * store->item_bytes);
 	return 0;
 }
@@ -127,6 +128,34 @@ void heap_store_put(struct heap_store *store, void *item)
 {
 	*(void **)item = store->free;
 	store->free = item;
+}
+
+int heap_pool_take_record(struct heap_pool *pool, uint32_t *ret_number)
+{
+	struct heap_records *records = &pool->records;
+
+	if (records->free != UINT32_MAX) {
+		*ret_number = records->free;
+		records->free = (uint32_t)heap_pool_record(pool, records->free)->place_size;
+		return 0;
+	}
+	if (records->n_used == records->n_chunks << HEAP_RECORDS_LOG2) {
+		struct block_record *chunk;
+		if (records->n_used > UINT32_MAX - 2 * RECORDS ||
+		    grow_array_of(&records->chunks, records->n_chunks, 1,
+				  sizeof(*records->chunks)) < 0 ||
+		    !(chunk = large_room(RECORDS * sizeof(*chunk))))
+			return -ENOMEM;
+		records->chunks[records->n_chunks++] = chunk;
+	}
+	*ret_number = records->n_used++;
+	return 0;
+}
+
+void heap_pool_put_record(struct heap_pool *pool, uint32_t number)
+{
+	heap_pool_record(pool, number)->place_size = pool->records.free;
+	pool->records.free = number;
 }
 
 static struct heap_store *store_of(struct heap_pool *pool, uint16_t level)

@@ -8,9 +8,10 @@
 
 #include "analyze/live/block-tree.h"
 
-#define HEAP_NODE_ITEMS 63
-#define HEAP_CHUNK_LOG2 15 /* items */
-#define HEAP_PAGE_BYTES 128 /* of a struct block_page */
+#define HEAP_NODE_ITEMS	  63
+#define HEAP_CHUNK_LOG2	  15 /* items */
+#define HEAP_RECORDS_LOG2 16 /* of a chunk */
+#define HEAP_REGION_BYTES 4288 /* of a struct block_region */
 
 struct heap_node {
 	uint32_t n_refs;
@@ -51,12 +52,29 @@ struct heap_item {
 
 #define HEAP_ITEM_MAX_REFS ((1u << 24) - 1)
 
+/* A block of block-pages.h: half a line of the cache. No bit fields: it is written at once. */
+struct block_record {
+	uint64_t place_size; /* address / 16 | size << 44 */
+	uint64_t time_call; /* allocated_ns | call << 48 | interval << 56 */
+	uint64_t id_thread; /* id | thread << 40 */
+	uint64_t site_previous; /* site | (id - previous_id) << 32, of that 0: none */
+};
+
+/* They go by numbers. */
+struct heap_records {
+	struct block_record **chunks;
+	size_t n_chunks;
+	uint32_t n_used; /* of the chunks, from the first on: what is behind was never taken */
+	uint32_t free; /* a free one's place_size holds the next; UINT32_MAX: none */
+};
+
 /* Things of one size: their memory comes in slabs, and what is given back is used again. */
 struct heap_store {
 	size_t item_bytes;
 	void *free;
 	void **slabs;
 	size_t n_slabs;
+	size_t bytes;
 };
 
 struct heap_pool {
@@ -65,8 +83,8 @@ struct heap_pool {
 	uint32_t free_item; /* a free item's allocated_ns holds the next one */
 	struct heap_store leaves;
 	struct heap_store inners;
-	struct heap_store pages; /* block-pages.h */
-	size_t array_bytes; /* of pages */
+	struct heap_store regions; /* block-pages.h */
+	struct heap_records records;
 	struct heap_node **hints;
 	uint64_t *last_ids; /* by serial: the highest id, UINT64_MAX while there may be more */
 	uint32_t n_serials; /* with 0 */
@@ -119,6 +137,16 @@ static inline struct heap_item *heap_pool_at(const struct heap_pool *pool, uint3
 {
 	return &pool->chunks[index >> HEAP_CHUNK_LOG2][index & ((1u << HEAP_CHUNK_LOG2) - 1)];
 }
+
+static inline struct block_record *heap_pool_record(const struct heap_pool *pool, uint32_t number)
+{
+	return &pool->records.chunks[number >> HEAP_RECORDS_LOG2]
+				    [number & ((1u << HEAP_RECORDS_LOG2) - 1)];
+}
+
+/* A record of nobody. Returns 0 or -ENOMEM. */
+int heap_pool_take_record(struct heap_pool *pool, uint32_t *ret_number);
+void heap_pool_put_record(struct heap_pool *pool, uint32_t number);
 
 /* Memory from a store, aligned for the cache; NULL: there is none. */
 void *heap_store_take(struct heap_store *store);

@@ -62,7 +62,7 @@ static int insert_large(struct live_blocks *live, const struct heap_block *block
 		cost = 0;
 	}
 	live->patience -= cost;
-	if (live->pages.n_pages > 0) {
+	if (live->pages.n_regions > 0) {
 		if (block_pages_overlap(&live->pages, block->address, block->size, &other))
 			return -EEXIST;
 		block_pages_meet(&live->pages, block->address, block->size);
@@ -156,11 +156,12 @@ struct page_walk {
 
 static int visit_pages(struct page_walk *walk, uint64_t until)
 {
-	const struct block_page *page;
+	uint64_t number;
+	unsigned n_bytes;
 	int r = 0;
 
-	while (r >= 0 && (page = block_pages_next(&walk->cursor, until)))
-		r = walk->page(walk->context, page->number, page->bytes);
+	while (r >= 0 && block_pages_next(&walk->cursor, until, &number, &n_bytes))
+		r = walk->page(walk->context, number, n_bytes);
 	return r;
 }
 

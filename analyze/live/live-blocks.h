@@ -1,10 +1,10 @@
 #pragma once
 /*
- * The live blocks of one process image: small ones in pages, found by a hash, all others in a tree.
+ * The live blocks of one process image: most are found by a hash, all others in a tree.
  * What is asked for of both answers as one tree of all would (block-tree.h).
  *
  * A fork moves the pages' blocks into the tree, which parent and child share until they change.
- * So does a storm of large blocks, for each of which many pages would have to be looked at, and
+ * So does a storm of large blocks, for each of which many regions would have to be looked at, and
  * blocks that lie far apart. Not safe to use from two threads.
  */
 #include "analyze/live/block-pages.h"
@@ -13,7 +13,7 @@
 struct live_blocks {
 	struct heap tree;
 	struct block_pages pages;
-	uint64_t patience; /* pages that may still be looked at for large blocks */
+	uint64_t patience; /* regions that may still be looked at for large blocks */
 };
 
 /* No blocks. Cannot fail. */

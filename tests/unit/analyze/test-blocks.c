@@ -104,7 +104,7 @@ static void try_insert(struct pair *pair, const struct shape *shape, uint64_t id
 		.size = random_size(shape),
 		.allocated_ns = (int64_t)(id * 1000) - 5000,
 		.id = id + (UINT64_C(1) << 39),
-		.previous_id = random_below(2) ? (UINT64_C(1) << 40) - id : 0,
+		.previous_id = random_below(2) ? (UINT64_C(1) << 39) - random_below(1ull << 33) : 0,
 		.thread = (uint32_t)random_below(1u << (random_below(2) ? 24 : 31)),
 		.site = (uint32_t)random_below(UINT32_MAX),
 		.call = (uint8_t)random_below(256),
@@ -289,7 +289,7 @@ START_TEST(a_live_block_takes_at_most_64_bytes)
 	for (uint64_t i = 0; i < n; i++) {
 		struct heap_block block = { .address = orders[_i](i), .size = 16, .id = i + 1 };
 		check_equal(live_blocks_insert(&live, &block), 0);
-		size_t bytes = heap_pool_bytes(pool) + live.pages.n_slots * sizeof(void *);
+		size_t bytes = heap_pool_bytes(pool) + block_pages_bytes(&live.pages);
 		most = bytes > most ? bytes : most;
 	}
 	ck_assert_uint_le(most,
