@@ -255,6 +255,19 @@ static int set_trigger(struct collector *collector, const char *value, struct ou
 	return 0;
 }
 
+static int set_recorder_threads(struct collector *collector, const char *value,
+				struct outcome *outcome)
+{
+	uint64_t n;
+
+	if (parse_number(value, &n) < 0 || n > DRAIN_MOST_LANES)
+		return refuse(outcome, "it is no number up to 16 (0: as CPUs are idle)");
+	snprintf(outcome->before, sizeof(outcome->before), "%u", collector->n_lanes);
+	collector->lanes_wanted = (unsigned)n;
+	collector_use_lanes(collector);
+	return 0;
+}
+
 #define PROGRAMS "programs took it over when they started"
 #define SOURCES	 "the sources were opened with it"
 #define HANDS	 "`memsight ctl' pauses and resumes by hand"
@@ -271,6 +284,7 @@ static const struct setting {
 	{ "budget", set_budget, NULL },
 	{ "sample-bytes", set_sample_bytes, NULL },
 	{ "pages", set_pages, NULL },
+	{ "recorder-threads", set_recorder_threads, NULL },
 	{ "trigger", set_trigger, NULL },
 	{ "cooldown", set_cooldown, NULL },
 	{ "on-trigger", NULL, "conditions can be changed, what is done then cannot" },
@@ -319,7 +333,7 @@ static const struct setting *find(const char *key, struct outcome *outcome)
 	else
 		snprintf(outcome->why, sizeof(outcome->why),
 			 "there is no such setting: freq, period, budget, sample-bytes, pages, "
-			 "trigger and cooldown can be changed");
+			 "recorder-threads, trigger and cooldown can be changed");
 	return NULL;
 }
 

@@ -194,6 +194,9 @@ struct collector {
 	size_t n_connections;
 	uint64_t now_ns; /* CLOCK_MONOTONIC of this round */
 	uint64_t interval_ns;
+	unsigned lanes_wanted; /* threads that drain; 0: as CPUs are idle */
+	unsigned n_lanes; /* that there may be in a round */
+	unsigned n_behind; /* rounds in a row that left something */
 	uint32_t round_chunks; /* that the last round was allowed to read */
 	uint64_t next_second_ns;
 	uint64_t next_progress_ns; /* 0: nothing was said yet */
@@ -292,6 +295,8 @@ int collector_check_room(struct collector *collector);
 bool collector_has_disk_for(const struct collector *collector, uint64_t waiting_bytes);
 /* Between rounds of --last: is there to be a gap, since there is no room? */
 void collector_tick_gap(struct collector *collector);
+/* Let as many threads read the pool as are wanted, or as CPUs are idle now. */
+void collector_use_lanes(struct collector *collector);
 /* How many chunks a round may read so that the room is enough for them; at least 1. */
 uint32_t collector_max_chunks(const struct collector *collector, uint32_t most);
 /* A signal came in. */

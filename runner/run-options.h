@@ -76,6 +76,7 @@ struct run_options {
 	bool is_strict; /* whatever is refused ends the run before the program starts */
 	enum ring_stacks stacks;
 	uint64_t buffer_bytes; /* of the pool; 0: RUN_DEFAULT_BUFFER_BYTES */
+	unsigned recorder_threads; /* that read the pool; 0: as CPUs are idle */
 	uint64_t max_bytes; /* of the trace file; 0: as much as the disk takes */
 	uint32_t events; /* RING_EVENTS_*; 0: all */
 	uint64_t min_bytes; /* blocks below it are counted only; 0: record all */

@@ -32,6 +32,15 @@
 /* Less of a disk is not worth a segment. */
 #define SMALLEST_ROOM_BYTES 4096u
 
+/* What whoever encodes events has for himself. */
+struct trace_lane {
+	struct trace_compressor compressor;
+	struct trace_output data; /* closed frames that are no definitions */
+	uint64_t n_events; /* given */
+	uint64_t n_closed_events; /* of them, in frames */
+	uint64_t raw_bytes; /* of closed frames */
+};
+
 struct trace_writer {
 	int fd;
 	uint64_t file_bytes; /* up to the end of the last segment */
@@ -39,17 +48,15 @@ struct trace_writer {
 	uint64_t reserve_bytes; /* of them, kept for the last segment */
 	uint64_t hold_bytes; /* of a segment that waits for room on the disk, at most */
 	bool holds_limit; /* or for room below the limit */
-	struct trace_compressor compressor;
+	struct trace_lane
+		own; /* of the segment: all that is given here, and what others handed in */
 	struct trace_stream *last_events; /* the stream of the last event, often the next one's */
 	struct trace_streams streams;
-	/* Closed frames of the segment: definitions go first, whenever they were closed. */
+	/* Closed frames of the segment that go first, whenever they were closed. */
 	struct trace_output definitions;
-	struct trace_output data;
 	struct trace_index index;
 	size_t pending_bytes; /* without events */
-	uint64_t n_pending_events;
 	uint64_t n_pending_samples;
-	uint64_t raw_bytes; /* of closed frames */
 	struct trace_writer_totals totals;
 };
 
@@ -119,7 +126,7 @@ int trace_writer_open(int fd, const struct trace_file_header *header,
 	if (!writer)
 		return close(fd), r;
 	writer->fd = fd;
-	r = trace_compressor_init(&writer->compressor) ?: write_header(writer, header);
+	r = trace_compressor_init(&writer->own.compressor) ?: write_header(writer, header);
 	if (r < 0)
 		return trace_writer_close(writer), r;
 	*ret_writer = writer;
@@ -136,7 +143,7 @@ int trace_writer_branch(const struct trace_writer *writer, int fd, struct trace_
 	branch->fd = fd;
 	branch->file_bytes = writer->file_bytes;
 	branch->totals = writer->totals;
-	r = trace_compressor_init(&branch->compressor);
+	r = trace_compressor_init(&branch->own.compressor);
 	r = r ?: trace_index_copy(&writer->index, &branch->index);
 	if (r < 0)
 		return trace_writer_close(branch), r;
@@ -201,6 +208,12 @@ int trace_writer_move(struct trace_writer *writer, int fd, const struct trace_wr
 	return 0;
 }
 
+static void finish_lane(struct trace_lane *lane)
+{
+	trace_compressor_finish(&lane->compressor);
+	trace_output_finish(&lane->data);
+}
+
 struct trace_writer *trace_writer_close(struct trace_writer *writer)
 {
 	if (!writer)
@@ -211,10 +224,9 @@ struct trace_writer *trace_writer_close(struct trace_writer *writer)
 	if (writer->reserve_bytes && ftruncate(writer->fd, (off_t)writer->file_bytes) < 0)
 		errno = 0;
 	close(writer->fd);
-	trace_compressor_finish(&writer->compressor);
+	finish_lane(&writer->own);
 	trace_streams_finish(&writer->streams);
 	trace_output_finish(&writer->definitions);
-	trace_output_finish(&writer->data);
 	trace_index_finish(&writer->index);
 	free(writer);
 	return NULL;
@@ -222,7 +234,7 @@ struct trace_writer *trace_writer_close(struct trace_writer *writer)
 
 size_t trace_writer_pending_bytes(const struct trace_writer *writer)
 {
-	return writer->pending_bytes + writer->n_pending_events * TRACE_WRITER_EVENT_BYTES;
+	return writer->pending_bytes + writer->own.n_events * TRACE_WRITER_EVENT_BYTES;
 }
 
 uint64_t trace_writer_file_bytes(const struct trace_writer *writer)
@@ -266,7 +278,7 @@ static int close_records(struct trace_writer *writer)
 static int add_frame(struct trace_writer *writer, const struct trace_frame *head,
 		     const struct iovec *parts, unsigned n_parts)
 {
-	struct trace_output *output = &writer->data;
+	struct trace_output *output = &writer->own.data;
 
 	if (is_definition(head->type)) {
 		int r = head->type == TRACE_FRAME_RECORDS ? 0 : close_records(writer);
@@ -275,16 +287,33 @@ static int add_frame(struct trace_writer *writer, const struct trace_frame *head
 		output = &writer->definitions;
 	}
 	for (unsigned i = 0; i < n_parts; i++)
-		writer->raw_bytes += parts[i].iov_len;
-	return trace_output_frame(output, &writer->compressor, *head, parts, n_parts);
+		writer->own.raw_bytes += parts[i].iov_len;
+	return trace_output_frame(output, &writer->own.compressor, *head, parts, n_parts);
 }
 
-#define MAX_PARTS (TRACE_COLUMNS_PARTS > TRACE_PERF_PARTS ? TRACE_COLUMNS_PARTS : TRACE_PERF_PARTS)
+/* Make a frame of the events that a stream has buffered. */
+static int close_events(struct trace_lane *lane, struct trace_stream *stream)
+{
+	struct iovec parts[TRACE_COLUMNS_PARTS];
+	const struct trace_frame head = { .type = TRACE_FRAME_EVENTS,
+					  .stream_id = stream->stream_id,
+					  .n_items = stream->columns.n_events };
+	size_t n_bytes = trace_columns_parts(&stream->columns, parts);
+	int r = trace_output_frame(&lane->data, &lane->compressor, head, parts,
+				   TRACE_COLUMNS_PARTS);
+
+	if (r < 0)
+		return r;
+	lane->raw_bytes += n_bytes;
+	lane->n_closed_events += head.n_items;
+	trace_stream_clear(stream);
+	return 0;
+}
 
 /* Make a frame of what a stream has buffered. Nothing if it is empty. */
 static int close_frame(struct trace_writer *writer, struct trace_stream *stream)
 {
-	struct iovec parts[MAX_PARTS] = { { stream->bytes, stream->n_bytes } };
+	struct iovec parts[TRACE_PERF_PARTS] = { { stream->bytes, stream->n_bytes } };
 	struct trace_frame head = { .type = (uint16_t)stream->type,
 				    .stream_id = stream->stream_id,
 				    .n_items = stream->n_items };
@@ -292,11 +321,8 @@ static int close_frame(struct trace_writer *writer, struct trace_stream *stream)
 
 	if (trace_stream_is_empty(stream))
 		return 0;
-	if (stream->type == TRACE_FRAME_EVENTS) {
-		head.n_items = stream->columns.n_events;
-		trace_columns_parts(&stream->columns, parts);
-		n_parts = TRACE_COLUMNS_PARTS;
-	}
+	if (stream->type == TRACE_FRAME_EVENTS)
+		return close_events(&writer->own, stream);
 	if (stream->type == TRACE_FRAME_PERF) {
 		head.flags = TRACE_FRAME_FLAG_COLUMNS;
 		trace_perf_columns_parts(&stream->perf, parts);
@@ -373,45 +399,81 @@ int trace_writer_record(struct trace_writer *writer, const void *record, size_t 
 }
 
 /* The columns of a stream are full: let them grow, or make a frame of them. */
-static int make_room(struct trace_writer *writer, struct trace_stream *stream)
+static int make_room(struct trace_lane *lane, struct trace_stream *stream)
 {
 	uint32_t capacity = stream->columns.capacity;
 
 	if (capacity >= EVENTS_PER_FRAME)
-		return close_frame(writer, stream);
+		return close_events(lane, stream);
 	return trace_columns_reserve(&stream->columns, capacity ? capacity * 2 : EVENTS_AT_FIRST);
 }
 
-static int find_events(struct trace_writer *writer, uint32_t thread_id)
+int trace_lane_event(struct trace_lane *lane, struct trace_stream *events,
+		     const struct trace_event *event)
 {
-	struct trace_stream *stream =
-		trace_streams_get(&writer->streams, TRACE_FRAME_EVENTS, thread_id);
-
-	if (!stream)
-		return -ENOMEM;
-	writer->last_events = stream;
+	if (event->op > TRACE_CONTROL_OP || event->op == TRACE_OP_NONE)
+		return -EINVAL;
+	if (events->columns.n_events == events->columns.capacity) {
+		int r = make_room(lane, events);
+		if (r < 0)
+			return r;
+	}
+	trace_columns_append(&events->columns, event);
+	lane->n_events++;
 	return 0;
+}
+
+struct trace_stream *trace_writer_events(struct trace_writer *writer, uint32_t thread_id)
+{
+	return trace_streams_get(&writer->streams, TRACE_FRAME_EVENTS, thread_id);
 }
 
 int trace_writer_event(struct trace_writer *writer, uint32_t thread_id,
 		       const struct trace_event *event)
 {
-	if (event->op > TRACE_CONTROL_OP || event->op == TRACE_OP_NONE)
-		return -EINVAL;
 	if (!writer->last_events || writer->last_events->stream_id != thread_id) {
-		int r = find_events(writer, thread_id);
-		if (r < 0)
-			return r;
+		struct trace_stream *stream = trace_writer_events(writer, thread_id);
+
+		if (!stream)
+			return -ENOMEM;
+		writer->last_events = stream;
 	}
-	struct trace_stream *stream = writer->last_events;
-	if (stream->columns.n_events == stream->columns.capacity) {
-		int r = make_room(writer, stream);
-		if (r < 0)
-			return r;
-	}
-	trace_columns_append(&stream->columns, event);
-	writer->n_pending_events++;
+	return trace_lane_event(&writer->own, writer->last_events, event);
+}
+
+int trace_lane_open(struct trace_lane **ret_lane)
+{
+	struct trace_lane *lane = calloc(1, sizeof(*lane));
+
+	if (!lane || trace_compressor_init(&lane->compressor) < 0)
+		return trace_lane_close(lane), -ENOMEM;
+	*ret_lane = lane;
 	return 0;
+}
+
+struct trace_lane *trace_lane_close(struct trace_lane *lane)
+{
+	if (lane)
+		finish_lane(lane);
+	free(lane);
+	return NULL;
+}
+
+int trace_writer_join(struct trace_writer *writer, struct trace_lane *lane)
+{
+	int r = trace_output_append(&writer->own.data, &lane->data);
+
+	if (r < 0) {
+		writer->totals.n_events += lane->n_closed_events;
+		writer->totals.n_dropped_events += lane->n_closed_events;
+		lane->n_events -= lane->n_closed_events;
+	} else {
+		writer->own.raw_bytes += lane->raw_bytes;
+	}
+	writer->own.n_events += lane->n_events;
+	lane->data.n_bytes = 0;
+	lane->n_events = lane->n_closed_events = lane->raw_bytes = 0;
+	return r;
 }
 
 int trace_writer_node(struct trace_writer *writer, uint32_t thread_id,
@@ -553,13 +615,12 @@ static void begin_segment(struct trace_writer *writer)
 	}
 	trace_streams_rest(&writer->streams);
 	writer->last_events = NULL;
-	writer->data.n_bytes = 0;
+	writer->own.data.n_bytes = 0;
 	writer->pending_bytes = 0;
-	writer->totals.n_events += writer->n_pending_events;
+	writer->totals.n_events += writer->own.n_events;
 	writer->totals.n_samples += writer->n_pending_samples;
-	writer->n_pending_events = 0;
 	writer->n_pending_samples = 0;
-	writer->raw_bytes = 0;
+	writer->own.n_events = writer->own.n_closed_events = writer->own.raw_bytes = 0;
 }
 
 /*
@@ -567,7 +628,7 @@ static void begin_segment(struct trace_writer *writer)
  */
 static void drop_segment(struct trace_writer *writer, uint64_t n_events, uint64_t n_samples)
 {
-	writer->totals.n_dropped_events += writer->n_pending_events - n_events;
+	writer->totals.n_dropped_events += writer->own.n_events - n_events;
 	writer->totals.n_dropped_samples += writer->n_pending_samples - n_samples;
 	if (writer->definitions.n_bytes > TRACE_WRITER_KEPT_BYTES) {
 		writer->totals.n_dropped_definition_bytes += writer->definitions.n_bytes;
@@ -607,7 +668,7 @@ static void salvage_segment(struct trace_writer *writer, size_t room,
 {
 	struct trace_salvage salvage = { 0 };
 	uint64_t written;
-	int r = trace_salvage(&writer->definitions, &writer->data, room, &salvage);
+	int r = trace_salvage(&writer->definitions, &writer->own.data, room, &salvage);
 
 	if (r == 0)
 		r = append(
@@ -658,7 +719,7 @@ static bool may_wait(const struct trace_writer *writer, int error)
 /* Append the closed segment, or what there is room for. */
 static int write_segment(struct trace_writer *writer, bool is_last, struct trace_index_entry *entry)
 {
-	const struct trace_output *const outputs[] = { &writer->definitions, &writer->data };
+	const struct trace_output *const outputs[] = { &writer->definitions, &writer->own.data };
 	uint64_t n_bytes = outputs[0]->n_bytes + outputs[1]->n_bytes;
 	uint64_t room = room_of_segment(writer, is_last), written = 0;
 	uint64_t kept = is_last ? 0 : writer->reserve_bytes;
@@ -685,12 +746,12 @@ static int commit_segment(struct trace_writer *writer, const struct trace_commit
 {
 	struct trace_index_entry entry = { .offset = writer->file_bytes,
 					   .commit_ticks = commit->ticks,
-					   .n_events = writer->n_pending_events,
+					   .n_events = writer->own.n_events,
 					   .n_samples = writer->n_pending_samples };
 
 	int r = close_frames(writer);
-	size_t n_data_bytes = writer->data.n_bytes;
-	uint64_t raw_bytes = writer->raw_bytes;
+	size_t n_data_bytes = writer->own.data.n_bytes;
+	uint64_t raw_bytes = writer->own.raw_bytes;
 
 	r = r ?: add_commit(writer, commit) ?: trace_index_reserve(&writer->index);
 	if (r < 0)
@@ -698,8 +759,8 @@ static int commit_segment(struct trace_writer *writer, const struct trace_commit
 	else
 		r = write_segment(writer, is_last, &entry);
 	if (r == -EAGAIN) { /* all but the COMMIT waits for the next try */
-		writer->data.n_bytes = n_data_bytes;
-		writer->raw_bytes = raw_bytes;
+		writer->own.data.n_bytes = n_data_bytes;
+		writer->own.raw_bytes = raw_bytes;
 		return r;
 	}
 	if (r < 0) {
@@ -707,7 +768,7 @@ static int commit_segment(struct trace_writer *writer, const struct trace_commit
 		return r;
 	}
 	count_segment(writer, &entry);
-	writer->totals.raw_bytes += writer->raw_bytes;
+	writer->totals.raw_bytes += writer->own.raw_bytes;
 	writer->definitions.n_bytes = 0;
 	begin_segment(writer);
 	return 0;
@@ -745,6 +806,6 @@ int trace_writer_finish(struct trace_writer *writer, const struct trace_commit *
 	r = add_frame(writer, &head, &part, 1);
 	if (r < 0)
 		return r;
-	return append(writer, (const struct trace_output *const[]){ &writer->data, &end }, 2,
+	return append(writer, (const struct trace_output *const[]){ &writer->own.data, &end }, 2,
 		      &written);
 }

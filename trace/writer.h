@@ -45,6 +45,25 @@ int trace_writer_record(struct trace_writer *writer, const void *record, size_t 
 int trace_writer_event(struct trace_writer *writer, uint32_t thread_id,
 		       const struct trace_event *event);
 
+/*
+ * Events of several threads, encoded by several threads of the recorder. Each of them has a lane.
+ * The one that owns the writer looks up the threads' streams, which stay valid until a commit. Then
+ * each lane may add events to streams that no other one adds to. When all have stopped, the owner
+ * lets the writer have what the lanes have made.
+ *
+ * trace_lane_open(): 0 or -ENOMEM. trace_lane_close(): accepts NULL, returns NULL.
+ * trace_writer_events(): NULL without memory. trace_lane_event(): as trace_writer_event().
+ * trace_writer_join(): 0, or -ENOMEM: what the lane had made is dropped and counted.
+ */
+struct trace_lane;
+struct trace_stream;
+int trace_lane_open(struct trace_lane **ret_lane);
+struct trace_lane *trace_lane_close(struct trace_lane *lane);
+struct trace_stream *trace_writer_events(struct trace_writer *writer, uint32_t thread_id);
+int trace_lane_event(struct trace_lane *lane, struct trace_stream *events,
+		     const struct trace_event *event);
+int trace_writer_join(struct trace_writer *writer, struct trace_lane *lane);
+
 /* Add a call-stack node of a thread; before the first event that names it. */
 int trace_writer_node(struct trace_writer *writer, uint32_t thread_id,
 		      const struct trace_node *node);

@@ -1,5 +1,7 @@
 #include "cli/options/record-options.h"
 
+#include <limits.h>
+
 #include "analyze/functions/allocator-entries.h"
 #include "schemas/ring.h"
 
@@ -54,6 +56,13 @@ static uint32_t stack_depth(const struct option_set *options)
 	return n > RING_MAX_FRAMES ? RING_MAX_FRAMES : (uint32_t)n;
 }
 
+static unsigned recorder_threads(const struct option_set *options)
+{
+	uint64_t n = option_number(options, OPTION_RECORDER_THREADS);
+
+	return n > UINT_MAX ? UINT_MAX : (unsigned)n;
+}
+
 struct run_options record_options_of(const struct option_set *options)
 {
 	return (struct run_options){
@@ -92,6 +101,7 @@ struct run_options record_options_of(const struct option_set *options)
 		.membind = option_text(options, OPTION_MEMBIND),
 		.interleave = option_text(options, OPTION_INTERLEAVE),
 		.preferred = option_text(options, OPTION_PREFERRED),
+		.recorder_threads = recorder_threads(options),
 		.max_frames = stack_depth(options),
 		.events = option_words(options, OPTION_EVENTS),
 		.min_bytes = option_size(options, OPTION_MIN_SIZE),

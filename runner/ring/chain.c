@@ -3,6 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
+
+#define WAKE_EVERY_CHUNKS 16
+
 /* The chain of a thread, made when there is none. NULL: no memory. */
 static struct chain *chain_get(struct drain *drain, uint32_t slot, uint32_t serial)
 {
@@ -18,6 +22,7 @@ static struct chain *chain_get(struct drain *drain, uint32_t slot, uint32_t seri
 	chain->slot = slot;
 	chain->serial = serial;
 	chain->first_chunk = CHAIN_NO_CHUNK;
+	chain->lane = &drain->own;
 	/* It was not there in the round before: its first stamp is later than that round. */
 	chain->clean_ticks = drain->safe_ticks;
 	chain->next = drain->slots[slot].chains;
@@ -44,7 +49,7 @@ void chain_free_first(struct drain *drain, struct chain *chain)
 	chain->first_chunk = drain->views[i].next;
 	drain->views[i] = (struct chunk_view){ 0 };
 	pool_chunk_free(drain->pool, i);
-	drain->n_freed++;
+	chain->lane->n_freed++;
 }
 
 void chain_destroy(struct drain *drain, struct chain **link)
@@ -107,14 +112,20 @@ static struct drain_slot *slot_of(struct drain *drain, const struct chain *chain
 	return &drain->slots[chain->slot];
 }
 
+/* Of one process, whose threads may be in several lanes. */
+static void count_loss(uint64_t *loss, uint64_t n)
+{
+	__atomic_fetch_add(loss, n, __ATOMIC_RELAXED);
+}
+
 /* An error of the writer is kept; what it did not take is counted. */
 static void note_result(struct drain *drain, struct chain *chain, int result)
 {
 	if (result == 0)
 		return;
-	slot_of(drain, chain)->losses.n_refused++;
-	if (drain->error == 0)
-		drain->error = result;
+	count_loss(&slot_of(drain, chain)->losses.n_refused, 1);
+	if (chain->lane->error == 0)
+		chain->lane->error = result;
 }
 
 /* A stamp that COMMIT has passed, or from the far future, would break the order of the trace. */
@@ -124,7 +135,7 @@ static uint64_t plausible_ticks(struct drain *drain, struct chain *chain, uint64
 
 	if (ticks >= drain->safe_ticks && ticks <= latest)
 		return ticks;
-	slot_of(drain, chain)->losses.n_restamped++;
+	count_loss(&slot_of(drain, chain)->losses.n_restamped, 1);
 	return ticks > latest ? latest : drain->safe_ticks;
 }
 
@@ -176,11 +187,15 @@ static void consume_event(struct drain *drain, struct chain *chain, const struct
 		}
 	}
 	if (drain->is_muted || !begin_chain(drain, chain, NULL)) {
-		slot_of(drain, chain)->losses.n_refused++;
+		count_loss(&slot_of(drain, chain)->losses.n_refused, 1);
 		return;
 	}
-	drain->n_events++;
 	chain->last_ticks = event.ticks;
+	if (chain->lane->trace) {
+		note_result(drain, chain,
+			    trace_lane_event(chain->lane->trace, chain->events, &event));
+		return;
+	}
 	if (drain->handler.event)
 		drain->handler.event(drain->handler.user, slot_of(drain, chain)->image,
 				     chain->thread_id, &event);
@@ -203,6 +218,14 @@ static void consume_node(struct drain *drain, struct chain *chain, const struct 
 
 	if (drain->is_muted || !begin_chain(drain, chain, NULL))
 		return;
+	if (chain->lane->trace) {
+		struct lane *lane = chain->lane;
+
+		note_result(drain, chain,
+			    array_add(lane->nodes, lane->n_nodes, lane->n_allocated,
+				      (struct lane_node){ chain->thread_id, node }));
+		return;
+	}
 	if (drain->handler.node)
 		drain->handler.node(drain->handler.user, slot_of(drain, chain)->image,
 				    chain->thread_id, &node);
@@ -263,7 +286,7 @@ static void consume_module(struct drain *drain, struct chain *chain, const struc
 
 	if (sizeof(*head) + head->build_id_bytes + head->path_bytes >
 	    (size_t)record->n_slots * RING_RECORD_BYTES) {
-		slot_of(drain, chain)->losses.n_damaged += record->n_slots;
+		count_loss(&slot_of(drain, chain)->losses.n_damaged, record->n_slots);
 		return;
 	}
 	module.head.ticks = plausible_ticks(drain, chain, head->ticks);
@@ -275,7 +298,7 @@ static void consume_exec(struct drain *drain, struct chain *chain, const struct 
 	const struct ring_exec *exec = copy_record(drain, record);
 
 	if (sizeof(*exec) + exec->path_bytes > (size_t)record->n_slots * RING_RECORD_BYTES) {
-		slot_of(drain, chain)->losses.n_damaged += record->n_slots;
+		count_loss(&slot_of(drain, chain)->losses.n_damaged, record->n_slots);
 		return;
 	}
 	const struct drain_exec told = {
@@ -304,7 +327,7 @@ static void consume_heap_range(struct drain *drain, struct chain *chain,
 
 	if (sizeof(*head) + head->kind_bytes + head->place_bytes >
 	    (size_t)record->n_slots * RING_RECORD_BYTES) {
-		slot_of(drain, chain)->losses.n_damaged += record->n_slots;
+		count_loss(&slot_of(drain, chain)->losses.n_damaged, record->n_slots);
 		return;
 	}
 	if (!drain->is_muted)
@@ -317,7 +340,7 @@ static void consume_text(struct drain *drain, struct chain *chain, const struct 
 	const struct ring_text *text = copy_record(drain, record);
 
 	if (sizeof(*text) + text->text_bytes > (size_t)record->n_slots * RING_RECORD_BYTES) {
-		slot_of(drain, chain)->losses.n_damaged += record->n_slots;
+		count_loss(&slot_of(drain, chain)->losses.n_damaged, record->n_slots);
 		return;
 	}
 	if (!drain->is_muted)
@@ -332,7 +355,7 @@ static void consume_sample(struct drain *drain, struct chain *chain, const struc
 
 	if (sizeof(*shared) + shared->below_bytes + shared->stack_bytes >
 	    (size_t)record->n_slots * RING_RECORD_BYTES) {
-		slot_of(drain, chain)->losses.n_damaged += record->n_slots;
+		count_loss(&slot_of(drain, chain)->losses.n_damaged, record->n_slots);
 		return;
 	}
 	sample->ticks = plausible_ticks(drain, chain, shared->ticks);
@@ -350,47 +373,54 @@ static void consume_nothing(struct drain *drain, struct chain *chain, const stru
 
 static const struct {
 	uint16_t min_slots; /* 0: there is no such op */
+	bool is_local; /* to its chain: any lane may take it */
 	void (*consume)(struct drain *drain, struct chain *chain, const struct record *record);
 } ops[TRACE_OP_COUNT] = {
-	[TRACE_OP_NONE] = { 1, consume_nothing },
-	[TRACE_OP_ALLOC] = { 1, consume_event },
-	[TRACE_OP_FREE] = { 1, consume_event },
-	[TRACE_OP_REALLOC] = { 2, consume_event },
-	[TRACE_OP_MMAP] = { 2, consume_event },
-	[TRACE_OP_MUNMAP] = { 1, consume_event },
-	[TRACE_OP_MREMAP] = { 2, consume_event },
-	[TRACE_OP_PAUSE] = { 2, consume_event },
-	[TRACE_OP_RESUME] = { 2, consume_event },
-	[TRACE_OP_BREAK] = { 2, consume_event },
-	[TRACE_OP_ADVISE] = { 2, consume_event },
-	[TRACE_OP_PROTECT] = { 2, consume_event },
-	[TRACE_OP_LOCK] = { 2, consume_event },
-	[TRACE_OP_NOTE] = { 1, consume_event },
-	[TRACE_OP_NODE] = { 1, consume_node },
-	[TRACE_OP_THREAD_START] = { 3, consume_thread_start },
-	[TRACE_OP_THREAD_END] = { 1, consume_thread_end },
-	[TRACE_OP_THREAD_NAME] = { 2, consume_thread_name },
-	[TRACE_OP_MODULE] = { 2, consume_module },
-	[TRACE_OP_MODULE_UNLOAD] = { 2, consume_module },
-	[TRACE_OP_EXEC] = { 1, consume_exec },
-	[TRACE_OP_TEXT] = { 1, consume_text },
-	[TRACE_OP_HEAP_RANGE] = { 2, consume_heap_range },
-	[TRACE_OP_SAMPLE] = { sizeof(struct ring_sample) / RING_RECORD_BYTES, consume_sample },
-	[TRACE_OP_PAD] = { 1, consume_nothing },
+	[TRACE_OP_NONE] = { 1, true, consume_nothing },
+	[TRACE_OP_ALLOC] = { 1, true, consume_event },
+	[TRACE_OP_FREE] = { 1, true, consume_event },
+	[TRACE_OP_REALLOC] = { 2, true, consume_event },
+	[TRACE_OP_MMAP] = { 2, true, consume_event },
+	[TRACE_OP_MUNMAP] = { 1, true, consume_event },
+	[TRACE_OP_MREMAP] = { 2, true, consume_event },
+	[TRACE_OP_PAUSE] = { 2, true, consume_event },
+	[TRACE_OP_RESUME] = { 2, true, consume_event },
+	[TRACE_OP_BREAK] = { 2, true, consume_event },
+	[TRACE_OP_ADVISE] = { 2, true, consume_event },
+	[TRACE_OP_PROTECT] = { 2, true, consume_event },
+	[TRACE_OP_LOCK] = { 2, true, consume_event },
+	[TRACE_OP_NOTE] = { 1, true, consume_event },
+	[TRACE_OP_NODE] = { 1, true, consume_node },
+	[TRACE_OP_THREAD_START] = { 3, false, consume_thread_start },
+	[TRACE_OP_THREAD_END] = { 1, false, consume_thread_end },
+	[TRACE_OP_THREAD_NAME] = { 2, false, consume_thread_name },
+	[TRACE_OP_MODULE] = { 2, false, consume_module },
+	[TRACE_OP_MODULE_UNLOAD] = { 2, false, consume_module },
+	[TRACE_OP_EXEC] = { 1, false, consume_exec },
+	[TRACE_OP_TEXT] = { 1, false, consume_text },
+	[TRACE_OP_HEAP_RANGE] = { 2, false, consume_heap_range },
+	[TRACE_OP_SAMPLE] = { sizeof(struct ring_sample) / RING_RECORD_BYTES, false,
+			      consume_sample },
+	[TRACE_OP_PAD] = { 1, true, consume_nothing },
 };
 
-/* Returns false for a record that makes no sense: then nothing behind it can be told either. */
-static bool consume_record(struct drain *drain, struct chain *chain, struct record *record,
-			   uint32_t max_slots)
+enum outcome { CONSUMED, NONSENSE /* nothing behind it can be told either */, LEFT };
+
+static enum outcome consume_record(struct drain *drain, struct chain *chain, struct record *record,
+				   uint32_t max_slots)
 {
 	uint8_t op = RING_HEAD_OP(record->head);
+	bool makes_sense;
 
 	record->n_slots = RING_HEAD_SLOTS(record->head);
-	if (op >= TRACE_OP_COUNT || ops[op].min_slots == 0 || record->n_slots < ops[op].min_slots ||
-	    record->n_slots > max_slots)
-		return false;
+	makes_sense = op < TRACE_OP_COUNT && ops[op].min_slots > 0 &&
+		      record->n_slots >= ops[op].min_slots && record->n_slots <= max_slots;
+	if (chain->lane->trace && !(makes_sense && ops[op].is_local))
+		return LEFT;
+	if (!makes_sense)
+		return NONSENSE;
 	ops[op].consume(drain, chain, record);
-	return true;
+	return CONSUMED;
 }
 
 /* A hook that finds no room has moved `reserved` over the end and left the rest empty. */
@@ -405,9 +435,9 @@ static void note_rest(struct drain *drain, struct chain *chain, uint32_t i, uint
 	if (from >= end || overshot)
 		return;
 	if (is_final)
-		losses->n_in_flight++;
+		count_loss(&losses->n_in_flight, 1);
 	else
-		losses->n_damaged += (end - from) / RING_RECORD_BYTES;
+		count_loss(&losses->n_damaged, (end - from) / RING_RECORD_BYTES);
 }
 
 uint32_t chain_consume(struct drain *drain, struct chain *chain, uint32_t i, bool is_final,
@@ -419,9 +449,9 @@ uint32_t chain_consume(struct drain *drain, struct chain *chain, uint32_t i, boo
 	uint32_t begin = view->consumed;
 	uint32_t at = begin, n_slots;
 	struct record record;
-	bool makes_sense = true;
+	enum outcome outcome = CONSUMED;
 
-	while (at < end && makes_sense) {
+	while (at < end && outcome == CONSUMED) {
 		record.shared =
 			(const struct ring_record *)((uint8_t *)&drain->pool->chunks[i] + at);
 		/* Pairs with the program's commit: the rest of the record is complete. */
@@ -429,21 +459,68 @@ uint32_t chain_consume(struct drain *drain, struct chain *chain, uint32_t i, boo
 						   memory_order_acquire);
 		if (record.head == 0)
 			break;
-		makes_sense = consume_record(drain, chain, &record,
-					     (RING_CHUNK_BYTES - at) / RING_RECORD_BYTES);
-		if (makes_sense)
+		outcome = consume_record(drain, chain, &record,
+					 (RING_CHUNK_BYTES - at) / RING_RECORD_BYTES);
+		if (outcome == CONSUMED)
 			at += record.n_slots * RING_RECORD_BYTES;
 	}
 	n_slots = (at - begin) / RING_RECORD_BYTES;
-	if (!makes_sense) {
-		slot_of(drain, chain)->losses.n_damaged +=
-			(RING_CHUNK_BYTES - at) / RING_RECORD_BYTES;
+	if (outcome == NONSENSE) {
+		count_loss(&slot_of(drain, chain)->losses.n_damaged,
+			   (RING_CHUNK_BYTES - at) / RING_RECORD_BYTES);
 		at = RING_CHUNK_BYTES;
-	} else if (is_full || is_final) {
+	} else if (outcome != LEFT && (is_full || is_final)) {
 		note_rest(drain, chain, i, at, is_final);
 		at = RING_CHUNK_BYTES;
 	}
 	view->consumed = at;
 	*ret_is_clean = at >= end;
+	return n_slots;
+}
+
+/*
+ * Whether the first chunk at hand is the next one, or the missing one was waited for long enough.
+ */
+static bool has_next_chunk(struct drain *drain, struct chain *chain)
+{
+	if (chain->first_chunk == CHAIN_NO_CHUNK)
+		return false;
+	struct chunk_view *view = &drain->views[chain->first_chunk];
+	if (view->sequence > chain->next_sequence &&
+	    (chain->lane->trace || ++chain->missing_rounds <= CHAIN_PATIENCE))
+		return false;
+	chain->missing_rounds = 0;
+	chain->next_sequence = view->sequence;
+	return true;
+}
+
+int64_t chain_drain(struct drain *drain, struct chain *chain, uint32_t *budget, bool is_final)
+{
+	int64_t n_slots = 0;
+	bool is_clean = chain->first_chunk == CHAIN_NO_CHUNK;
+
+	while (*budget > 0 && has_next_chunk(drain, chain)) {
+		uint32_t i = chain->first_chunk;
+
+		n_slots += chain_consume(drain, chain, i, is_final, &is_clean);
+		if (drain->views[i].consumed < RING_CHUNK_BYTES)
+			break;
+		/* Full and consumed; one that is damaged, but still owned, waits for its owner. */
+		if (!is_final && pool_chunk_state(drain->pool, i) != RING_CHUNK_FULL)
+			break;
+		chain_free_first(drain, chain);
+		chain->next_sequence++;
+		/* No call is under way when a thread changes its chunk: the rest is later. */
+		if (chain->last_ticks > chain->clean_ticks)
+			chain->clean_ticks = chain->last_ticks;
+		is_clean = false;
+		(*budget)--;
+		if (chain->lane->n_freed >= WAKE_EVERY_CHUNKS) {
+			pool_heartbeat(drain->pool, chain->lane->n_freed);
+			chain->lane->n_freed = 0;
+		}
+	}
+	if (is_clean)
+		chain->clean_ticks = drain->candidate_ticks;
 	return n_slots;
 }

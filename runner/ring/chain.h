@@ -18,6 +18,8 @@ struct chain {
 	uint32_t next_sequence; /* of the chunk to be read next */
 	uint32_t first_chunk; /* of the chunks at hand, by sequence */
 	uint32_t missing_rounds;
+	struct lane *lane; /* whose turn it is: the drain's own, but while lanes run */
+	struct trace_stream *events; /* of the trace, while lanes run */
 	uint64_t clean_ticks; /* all that was stamped before is consumed */
 	uint64_t last_ticks; /* of the last event that was consumed */
 	bool has_begun;
@@ -33,6 +35,11 @@ struct chunk_view {
 	uint32_t strange_rounds; /* in use, but whose it is cannot be told */
 };
 
+struct lane_node {
+	uint32_t thread_id;
+	struct trace_node node;
+};
+
 /* Take the first chunk out of the chain and give it back to the programs. */
 void chain_free_first(struct drain *drain, struct chain *chain);
 
@@ -46,9 +53,14 @@ void chain_destroy(struct drain *drain, struct chain **link);
 bool chain_find_chunks(struct drain *drain);
 
 /*
- * Consume the records of a chunk that are there. is_final: nothing more will be written to it.
- * Returns the number of 32-byte slots consumed. *ret_is_clean says that nothing is reserved
- * behind them.
+ * Consume the records of a chunk that are there. is_final: nothing more will be written to it. A
+ * lane with a trace of its own stops at what only the drain's may take. Returns the number of
+ * 32-byte slots consumed. *ret_is_clean says that nothing is reserved behind them.
  */
 uint32_t chain_consume(struct drain *drain, struct chain *chain, uint32_t i, bool is_final,
 		       bool *ret_is_clean);
+
+/*
+ * Consume the chunks of a chain for its lane. Returns 32-byte slots; takes its chunks off *budget.
+ */
+int64_t chain_drain(struct drain *drain, struct chain *chain, uint32_t *budget, bool is_final);

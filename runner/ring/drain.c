@@ -5,8 +5,7 @@
 
 #include "common/cleanup.h"
 #include "runner/ring/chain.h"
-
-#define WAKE_EVERY_CHUNKS 16
+#include "runner/ring/lanes.h"
 
 int drain_init(struct drain *ret_drain, struct pool *pool, struct trace_writer *writer,
 	       const struct drain_handler *handler, uint64_t ticks_per_ms)
@@ -32,6 +31,7 @@ int drain_init(struct drain *ret_drain, struct pool *pool, struct trace_writer *
 
 void drain_finish(struct drain *drain)
 {
+	lanes_destroy(drain->lanes);
 	for (uint32_t slot = 0; drain->slots && slot < drain->pool->n_processes; slot++) {
 		struct chain *chain = drain->slots[slot].chains;
 
@@ -60,54 +60,8 @@ void drain_attach(struct drain *drain, uint32_t slot, void *image)
 
 static void tell_programs(struct drain *drain)
 {
-	pool_heartbeat(drain->pool, drain->n_freed);
-	drain->n_freed = 0;
-}
-
-/*
- * Whether the first chunk at hand is the next one, or the missing one was waited for long enough.
- */
-static bool has_next_chunk(struct drain *drain, struct chain *chain)
-{
-	if (chain->first_chunk == CHAIN_NO_CHUNK)
-		return false;
-	struct chunk_view *view = &drain->views[chain->first_chunk];
-	if (view->sequence > chain->next_sequence && ++chain->missing_rounds <= CHAIN_PATIENCE)
-		return false;
-	chain->missing_rounds = 0;
-	chain->next_sequence = view->sequence;
-	return true;
-}
-
-/* Consume the chunks of a chain. Returns 32-byte slots; takes its chunks off *budget. */
-static int64_t drain_chain(struct drain *drain, struct chain *chain, uint32_t *budget,
-			   bool is_final)
-{
-	int64_t n_slots = 0;
-	bool is_clean = chain->first_chunk == CHAIN_NO_CHUNK;
-
-	while (*budget > 0 && has_next_chunk(drain, chain)) {
-		uint32_t i = chain->first_chunk;
-
-		n_slots += chain_consume(drain, chain, i, is_final, &is_clean);
-		if (drain->views[i].consumed < RING_CHUNK_BYTES)
-			break;
-		/* Full and consumed; one that is damaged, but still owned, waits for its owner. */
-		if (!is_final && pool_chunk_state(drain->pool, i) != RING_CHUNK_FULL)
-			break;
-		chain_free_first(drain, chain);
-		chain->next_sequence++;
-		/* No call is under way when a thread changes its chunk: the rest is later. */
-		if (chain->last_ticks > chain->clean_ticks)
-			chain->clean_ticks = chain->last_ticks;
-		is_clean = false;
-		(*budget)--;
-		if (drain->n_freed >= WAKE_EVERY_CHUNKS)
-			tell_programs(drain);
-	}
-	if (is_clean)
-		chain->clean_ticks = drain->candidate_ticks;
-	return n_slots;
+	pool_heartbeat(drain->pool, drain->own.n_freed);
+	drain->own.n_freed = 0;
 }
 
 /* The chains from *link on come first, those before it last. */
@@ -137,7 +91,7 @@ static int64_t drain_slot_chains(struct drain *drain, uint32_t slot, uint32_t *b
 			begin_with(&drain->slots[slot], link);
 			break;
 		}
-		n_slots += drain_chain(drain, chain, budget, is_final);
+		n_slots += chain_drain(drain, chain, budget, is_final);
 		if (chain->has_ended && chain->first_chunk == CHAIN_NO_CHUNK)
 			chain_destroy(drain, link);
 		else
@@ -197,6 +151,8 @@ int64_t drain_round(struct drain *drain, uint32_t max_chunks)
 		drain->settling_ticks = now_ticks;
 	}
 	bool all_known = chain_find_chunks(drain);
+	/* The rest is for what lanes leave: a thread's start and end, modules, chunks in use. */
+	n_slots += lanes_round(drain, max_chunks - max_chunks / 4, &budget);
 	for (uint32_t n = 0; n < drain->slots_end; n++) {
 		if (drain->next_slot >= drain->slots_end)
 			drain->next_slot = 0;
@@ -210,7 +166,7 @@ int64_t drain_round(struct drain *drain, uint32_t max_chunks)
 	tell_programs(drain);
 	if (all_known)
 		advance_safe_ticks(drain);
-	return drain->error < 0 ? drain->error : n_slots;
+	return drain->own.error < 0 ? drain->own.error : n_slots;
 }
 
 uint64_t drain_safe_ticks(const struct drain *drain)
@@ -229,7 +185,7 @@ int drain_detach(struct drain *drain, uint32_t slot, struct drain_losses *ret_lo
 	/* A gap in a chain stops it above: now nothing can fill it any more. */
 	for (struct chain *chain = mine->chains; chain; chain = chain->next) {
 		while (chain->first_chunk != CHAIN_NO_CHUNK)
-			drain_chain(drain, chain, &budget, true);
+			chain_drain(drain, chain, &budget, true);
 	}
 	while (mine->chains)
 		chain_destroy(drain, &mine->chains);
@@ -239,7 +195,7 @@ int drain_detach(struct drain *drain, uint32_t slot, struct drain_losses *ret_lo
 	/* Pairs with the CAS of the program that claims it: it finds the new generation. */
 	atomic_store_explicit(&process->state, RING_PROCESS_FREE, memory_order_release);
 	tell_programs(drain);
-	return drain->error;
+	return drain->own.error;
 }
 
 int drain_abandon(struct drain *drain, uint32_t slot, struct drain_losses *ret_losses)
@@ -251,5 +207,5 @@ int drain_abandon(struct drain *drain, uint32_t slot, struct drain_losses *ret_l
 	drain_slot_chains(drain, slot, &budget, false);
 	*ret_losses = mine->losses;
 	mine->is_attached = false;
-	return drain->error;
+	return drain->own.error;
 }

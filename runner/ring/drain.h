@@ -12,7 +12,7 @@
  *	trace_writer_commit(... drain_safe_ticks(&drain) ...)
  *	drain_detach(&drain, slot, &losses);		when that image is gone
  *
- * One thread.
+ * One thread, which may let more of its own take part within a round (drain_use_lanes()).
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,6 +23,7 @@
 #include "trace/writer.h"
 
 struct chain;
+struct lanes;
 
 /* What a program said about one of its modules; the bytes are private copies. */
 struct drain_module {
@@ -100,6 +101,16 @@ struct drain_slot {
 	struct drain_losses losses;
 };
 
+/* What a thread that drains has for itself. */
+struct lane {
+	struct trace_lane *trace; /* NULL: the writer itself, and the handler is told */
+	struct lane_node *nodes; /* for the writer when the lane is through */
+	size_t n_nodes;
+	size_t n_allocated;
+	uint32_t n_freed; /* chunks that the programs are not told of yet */
+	int error; /* first negative errno of the writer other than -ENOSPC */
+};
+
 struct drain {
 	struct pool *pool;
 	struct trace_writer *writer;
@@ -117,12 +128,11 @@ struct drain {
 	/* before the oldest fork whose child had none when the round began */
 	uint64_t forking_ticks;
 	uint64_t max_ahead_ticks; /* stamps further in the future are nonsense */
-	uint64_t n_events;
 	uint32_t n_round_chunks; /* that the last round gave back */
-	uint32_t n_freed; /* not told to the programs yet */
+	struct lane own; /* of the thread that calls */
+	struct lanes *lanes; /* more threads; NULL: none */
 	bool is_muted; /* drop all events, counted */
 	struct event_net *net; /* that takes them instead of the trace; NULL: the trace does */
-	int error; /* first negative errno of the writer other than -ENOSPC */
 	void *scratch; /* RING_CHUNK_BYTES: a private copy of one long record */
 };
 
@@ -153,6 +163,15 @@ void drain_begin(struct drain *drain, uint64_t now_ticks);
  * consumed, or a negative errno of the writer.
  */
 int64_t drain_round(struct drain *drain, uint32_t max_chunks);
+
+/*
+ * Let so many threads take part in rounds that find much to read of several threads; 1, and 0: the
+ * caller only. Those beyond the caller's are started when they are needed first, and sleep between
+ * rounds. They read plain events and nodes, and nothing while the handler wants each event. Returns
+ * how many there may be: less than n where no more could be started, or above DRAIN_MOST_LANES.
+ */
+#define DRAIN_MOST_LANES 16u
+unsigned drain_use_lanes(struct drain *drain, unsigned n);
 
 /* Every event stamped before this has been given to the writer. Never goes back. */
 uint64_t drain_safe_ticks(const struct drain *drain);

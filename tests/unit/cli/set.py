@@ -77,11 +77,12 @@ def check_others(folder):
                         "--cooldown", "1h", sampled=("-s", "none"))
     for text, said in (("trigger=live>2G", "trigger=live>2G (was live>1G)\n"),
                        ("trigger=rss>1k", "(was rss>90%)"), ("cooldown=60s", "(was 3600s)"),
-                       ("pages=50ms", "(was at peaks and ends)"), ("pages=100ms", "(was 50ms)")):
+                       ("pages=50ms", "(was at peaks and ends)"), ("pages=100ms", "(was 50ms)"),
+                       ("recorder-threads=3", "(was 1)"), ("recorder-threads=0", "(was 3)")):
         recorded.expect(text, said)
     for text, said in (
             ("trigger=idle>5s", "without a --trigger of this kind"), ("trigger=live<5", "such as"),
-            ("cooldown=1", "no time of a second"), ("pages=off", "no time of 10ms"),
+            ("cooldown=1", "no time of a second"), ("recorder-threads=17", "no number up to 16"), ("pages=off", "no time of 10ms"),
             ("freq=100", "no source that samples by time"), ("freq=0", "between 1 and 100000"),
             ("freq=", "between 1 and 100000"), ("period=5", "between 10000"),
             ("budget=2%", "without --budget"), ("sample-bytes=1M", "without --sample-bytes"),
@@ -95,7 +96,7 @@ def check_others(folder):
     checks.that("trigger rss>1k" in whole_line, f"the new bound: {whole_line}")
     database = recorded.end()[0]
     marks = [row[0] for row in database.ask("SELECT name FROM mark WHERE name LIKE 'set %'")]
-    checks.that(len(marks) == 5, f"marks {marks}")
+    checks.that(len(marks) == 7, f"marks {marks}")
 
 
 def check_picks(folder):

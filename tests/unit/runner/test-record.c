@@ -79,6 +79,25 @@ START_TEST(a_million_allocations_arrive_through_a_small_pool)
 }
 END_TEST
 
+START_TEST(three_threads_of_the_recorder_lose_and_misorder_nothing)
+{
+	uint64_t n = 0;
+
+	recorded_init(&run, recorded_user(_i));
+	recorded_run_shell(&run,
+			   "$MEMSIGHT record --source none --buffer-size 8M --recorder-threads 3"
+			   " -- sh -c 'for i in 1 2 3; do $VICTIMS/mallocs 300000 & done; wait'");
+	ck_assert_msg(run.status == 0, "%s", run.err);
+	recorded_read(&run);
+	ck_assert(run.is_whole);
+	for (int i = 0; i < run.n_processes; i++)
+		n += run.processes[i].n_allocs_of_64 + run.processes[i].n_frees;
+	n += recorded_loss(&run, "pool full");
+	ck_assert_msg(n >= 1800000 && n < 1801000, "%lu of 1,800,000", (unsigned long)n);
+	ck_assert_uint_eq(run.n_misordered, 0);
+}
+END_TEST
+
 START_TEST(each_fork_is_a_process_with_its_own_events)
 {
 	recorded_init(&run, recorded_user(_i));
@@ -685,6 +704,8 @@ static void add_tests(TCase *tcase, int n_users)
 {
 	tcase_add_loop_test(tcase, a_hundred_allocations_arrive_as_a_hundred, 0, n_users);
 	tcase_add_loop_test(tcase, a_million_allocations_arrive_through_a_small_pool, 0, n_users);
+	tcase_add_loop_test(tcase, three_threads_of_the_recorder_lose_and_misorder_nothing, 0,
+			    n_users);
 	tcase_add_loop_test(tcase, each_fork_is_a_process_with_its_own_events, 0, n_users);
 	tcase_add_loop_test(tcase, a_program_behind_env_i_is_followed, 0, n_users);
 	tcase_add_loop_test(tcase, each_program_of_a_pipeline_is_recorded, 0, n_users);
