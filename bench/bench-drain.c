@@ -3,7 +3,7 @@
  * by 1, 2, ... threads in turns, into a trace that is written to memory. The programs' side is not
  * in the time, so what is seen is what the recorder could read where each of its threads has a CPU.
  *
- * bench-drain [THREADS [LANES [ROUNDS]]]	threads of the program (8), most lanes (2), rounds (9)
+ * bench-drain [THREADS [LANES [ROUNDS]]]: threads of the program (8), most lanes (2), rounds (9)
  *
  * Prints the least wall time of a drain by so many lanes in ns an event, and events a second.
  */

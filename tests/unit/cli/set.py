@@ -82,7 +82,8 @@ def check_others(folder):
         recorded.expect(text, said)
     for text, said in (
             ("trigger=idle>5s", "without a --trigger of this kind"), ("trigger=live<5", "such as"),
-            ("cooldown=1", "no time of a second"), ("recorder-threads=17", "no number up to 16"), ("pages=off", "no time of 10ms"),
+            ("recorder-threads=17", "no number up to 16"), ("cooldown=1", "no time of a second"),
+            ("pages=off", "no time of 10ms"),
             ("freq=100", "no source that samples by time"), ("freq=0", "between 1 and 100000"),
             ("freq=", "between 1 and 100000"), ("period=5", "between 10000"),
             ("budget=2%", "without --budget"), ("sample-bytes=1M", "without --sample-bytes"),
