@@ -2,8 +2,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
-#include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -25,7 +23,6 @@
 #define MAX_NEWS	  8
 #define MAX_ROUND_CHUNKS  128 /* then look at hellos: they wait for 100 ms at most */
 #define CLOCK_NS	  (20 * NS_PER_MS)
-#define BEHIND_ROUNDS	  16 /* some 100 ms */
 #define SAMPLE_NS	  (100 * NS_PER_MS)
 #define FIRST_COMMIT_NS	  (50 * NS_PER_MS)
 #define COMMIT_NS	  (TRACE_SEGMENT_NS / 4)
@@ -333,36 +330,6 @@ int64_t collector_round(struct collector *collector)
 	return n;
 }
 
-/* By what runs at this moment, on all of the machine; the caller is one of them. */
-static unsigned n_idle_cpus(void)
-{
-	auto_fclose FILE *load = fopen("/proc/loadavg", "re");
-	unsigned n_running;
-	cpu_set_t cpus;
-
-	if (!load || fscanf(load, "%*s %*s %*s %u/", &n_running) != 1 ||
-	    sched_getaffinity(0, sizeof(cpus), &cpus) < 0)
-		return 0;
-	unsigned n_cpus = (unsigned)CPU_COUNT(&cpus);
-	return n_cpus > n_running ? n_cpus - n_running : 0;
-}
-
-void collector_use_lanes(struct collector *collector)
-{
-	unsigned n = collector->lanes_wanted ?: 1 + n_idle_cpus();
-
-	collector->n_lanes = drain_use_lanes(&collector->drain, n);
-}
-
-/* One thread cannot keep up: whoever helps it must not take a CPU from the program. */
-static void adapt_lanes(struct collector *collector, bool is_behind)
-{
-	collector->n_behind = is_behind ? collector->n_behind + 1 : 0;
-	if (collector->n_behind % BEHIND_ROUNDS == 1 && collector->n_behind > 1 &&
-	    !collector->lanes_wanted)
-		collector_use_lanes(collector);
-}
-
 /* Come back when a round's worth should be there. */
 static void adapt_interval(struct collector *collector, int64_t n_slots)
 {
@@ -393,7 +360,8 @@ static void adapt_interval(struct collector *collector, int64_t n_slots)
 	if (interval < MIN_INTERVAL_NS)
 		interval = MIN_INTERVAL_NS;
 	/* The round was cut short: go on at once. */
-	adapt_lanes(collector, collector->drain.n_round_chunks >= collector->round_chunks);
+	collector_adapt_lanes(collector,
+			      collector->drain.n_round_chunks >= collector->round_chunks);
 	if (bytes >= (uint64_t)MAX_ROUND_CHUNKS * RING_CHUNK_BYTES / 2 ||
 	    collector->drain.n_round_chunks >= collector->round_chunks)
 		interval = 0;

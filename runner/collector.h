@@ -297,6 +297,8 @@ bool collector_has_disk_for(const struct collector *collector, uint64_t waiting_
 void collector_tick_gap(struct collector *collector);
 /* Let as many threads read the pool as are wanted, or as CPUs are idle now. */
 void collector_use_lanes(struct collector *collector);
+/* After a round, that left something or not: more threads where one cannot keep up. */
+void collector_adapt_lanes(struct collector *collector, bool is_behind);
 /* How many chunks a round may read so that the room is enough for them; at least 1. */
 uint32_t collector_max_chunks(const struct collector *collector, uint32_t most);
 /* A signal came in. */
