@@ -241,13 +241,31 @@ static bool pops_frame(const struct block_code *code, const struct decode_sample
 	return false;
 }
 
+/* Of several branches, where they are all that leads there. */
+static void set_sources(const struct block_code *code, const struct decode_sample *sample,
+			const struct ways *ways, struct behind_entry *entry)
+{
+	if (ways->n_jumps > TARGETS_SOURCES || ways->n_calls || entry->is_begin)
+		return;
+	for (unsigned i = 0; i < ways->n_jumps; i++) {
+		if (entry->n_if_line == 0 && may_be_function(code, sample, ways->sources[i]))
+			return;
+		entry->sources[i] = (int32_t)(ways->sources[i] - sample->ip);
+	}
+	entry->n_sources = (uint8_t)ways->n_jumps;
+}
+
 static void find_way(const struct block_code *code, const struct decode_sample *sample,
 		     const struct ways *ways, struct behind_entry *entry)
 {
 	bool comes_from_line = entry->n_if_line > 0;
 
-	if (ways->is_open || ways->n_tables || ways->n_jumps > 1 || entry->n == 0)
+	if (ways->is_open || ways->n_tables || entry->n == 0)
 		return;
+	if (ways->n_jumps > 1) {
+		set_sources(code, sample, ways, entry);
+		return;
+	}
 	if (ways->n_jumps)
 		set_source(code, sample, ways, entry);
 	if (is_free(ways) && comes_from_line)

@@ -310,6 +310,14 @@ static struct ways *find_ways(struct question *question, uint64_t address)
 	return NULL;
 }
 
+static void add_jump(struct ways *ways, uint64_t source)
+{
+	if (ways->n_jumps < TARGETS_SOURCES)
+		ways->sources[ways->n_jumps] = source;
+	ways->n_jumps++;
+	ways->source = source;
+}
+
 static void read_around(struct question *question)
 {
 	uint64_t page = question->last & ~(uint64_t)(PAGE_BYTES - 1);
@@ -352,8 +360,7 @@ static void find_short(struct question *question)
 		if (!ways || !is_instruction(question->bytes, at + 2, 2, &before) ||
 		    decode_behind_is_inside(question->bytes, question->n, at))
 			continue;
-		ways->n_jumps++;
-		ways->source = end - 2;
+		add_jump(ways, end - 2);
 		ways->fused_bytes = before;
 	}
 }
@@ -372,10 +379,8 @@ static void find_in_page(struct question *question, const struct targets_page *p
 			continue;
 		ways->n_calls += page->branches[i].kind == FAR_CALL;
 		ways->n_tables += page->branches[i].kind == FAR_TABLE;
-		if (page->branches[i].kind != FAR_JUMP)
-			continue;
-		ways->n_jumps++;
-		ways->source = page->page + page->branches[i].offset;
+		if (page->branches[i].kind == FAR_JUMP)
+			add_jump(ways, page->page + page->branches[i].offset);
 	}
 }
 

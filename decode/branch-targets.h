@@ -49,6 +49,8 @@ struct targets {
 	struct targets_page pages[TARGETS_SETS];
 };
 
+#define TARGETS_SOURCES 6u
+
 /* What leads to an address, beside the instruction before it. */
 struct ways {
 	uint64_t address; /* what is asked */
@@ -56,6 +58,7 @@ struct ways {
 	unsigned n_calls;
 	unsigned n_tables;
 	uint64_t source; /* of the last jump */
+	uint64_t sources[TARGETS_SOURCES]; /* of the first ones */
 	uint8_t fused_bytes; /* of the instruction before source; 0: not known */
 	/* a switch of the function is near whose table is not known: nothing can be ruled out */
 	bool is_open;

@@ -17,6 +17,8 @@ struct range {
 	uint64_t n_bytes;
 };
 
+static const struct range everywhere = { 0, UINT64_MAX };
+
 struct solver {
 	const struct block_code *code;
 	const struct decode_sample *at_ip;
@@ -27,6 +29,8 @@ struct solver {
 	struct range stores[MAX_STORES]; /* of the way so far */
 	unsigned n_stores;
 	bool is_lost; /* one of them at an unknown address */
+	struct range written[DECODE_MAX_TURN]
+			    [INSTRUCTION_MAX_MEMORY]; /* by each step; 0: nothing */
 	bool is_open; /* a word that was loaded is not known */
 	bool has_news; /* a register came to be known, going back */
 	unsigned n_first; /* words that are as some later load tells from the begin on */
@@ -185,6 +189,78 @@ static bool go_back(struct solver *solver, const struct turn_entry *way)
 	return true;
 }
 
+/* ---- What the sample has of the stack ---- */
+
+static bool overlaps(const struct range *range, uint64_t address, uint64_t n_bytes)
+{
+	return address - range->address < range->n_bytes || range->address - address < n_bytes;
+}
+
+/* Where the steps store, as far as the registers before them are known. */
+static void find_written(struct solver *solver, struct machine *machine)
+{
+	for (unsigned i = 0; i < solver->n; i++) {
+		const struct step *step = &solver->steps[i];
+
+		memcpy(machine->regs, step->before, sizeof(step->before));
+		for (unsigned k = 0; k < step->instruction.n_memory; k++) {
+			const struct memory_operand *operand = &step->instruction.memory[k];
+			struct value address =
+				decode_machine_address(machine, &step->instruction, operand);
+			bool is_known = value_is_exact(address) &&
+					step->instruction.repeat == REPEAT_NONE &&
+					!(operand->flags & (MEMORY_GATHER | MEMORY_OPEN_END));
+
+			solver->written[i][k] =
+				!(operand->flags & MEMORY_WRITE) ? (struct range){ 0, 0 }
+				: is_known ? (struct range){ address.bits, (uint64_t)operand->size *
+										   operand->count }
+					   : everywhere;
+		}
+	}
+}
+
+/*
+ * Bytes of the stack in front of a step, or behind it: those of the sample, if nothing has stored
+ * there since.
+ */
+static struct value find_sampled(const struct solver *solver, unsigned i, bool is_behind,
+				 struct range at)
+{
+	if (at.n_bytes == 0 || at.n_bytes > 8)
+		return value_unknown();
+	for (unsigned later = 0; later < i + !is_behind; later++)
+		for (unsigned k = 0; k < solver->steps[later].instruction.n_memory; k++)
+			if (overlaps(&solver->written[later][k], at.address, at.n_bytes))
+				return value_unknown();
+	return decode_machine_sampled(solver->at_ip, at.address, (unsigned)at.n_bytes);
+}
+
+/* What a step loads. False: it cannot have come that way. */
+static bool load_sampled(const struct solver *solver, struct machine *machine, unsigned i)
+{
+	const struct instruction *instruction = &solver->steps[i].instruction;
+
+	for (unsigned k = 0; k < instruction->n_memory; k++) {
+		const struct memory_operand *operand = &instruction->memory[k];
+		struct value address = machine->addresses[k];
+
+		if (!(operand->flags & MEMORY_READ) || !value_is_exact(address) ||
+		    operand->count != 1)
+			continue;
+		struct value sampled = find_sampled(solver, i, false,
+						    (struct range){ address.bits, operand->size });
+		if (!sampled.known)
+			continue;
+		struct value word = decode_machine_load(machine, address.bits, operand->size,
+							MACHINE_READER_STACK);
+		if (!unite(&word, sampled))
+			return false;
+		decode_machine_store(machine, address.bits, operand->size, word);
+	}
+	return true;
+}
+
 /* What is found out of a register before a step. */
 static bool tell(struct solver *solver, struct value *before, struct value more)
 {
@@ -239,6 +315,20 @@ static bool solve_lea(struct solver *solver, const struct instruction *instructi
 	return tell(solver, &before[lea->base], base) && tell(solver, &before[lea->index], index);
 }
 
+/* A word that was stored tells the register that it is of. */
+static bool solve_store(struct solver *solver, unsigned i)
+{
+	struct step *step = &solver->steps[i];
+	const struct operand *to = &step->instruction.operands[0];
+	const struct operand *from = &step->instruction.operands[1];
+
+	if (step->instruction.execute != decode_execute_mov || to->kind != OPERAND_MEMORY ||
+	    from->kind != OPERAND_REG || from->shift)
+		return true;
+	return tell(solver, &step->before[from->reg],
+		    find_sampled(solver, i, true, solver->written[i][0]));
+}
+
 /*
  * Back once more, with what going forward has told since. False: it cannot have come that way.
  */
@@ -256,7 +346,8 @@ static bool go_back_again(struct solver *solver)
 			if (!(written >> reg & 1) && !tell(solver, &step->before[reg], after[reg]))
 				return false;
 		}
-		if (!solve_sum(solver, &step->instruction, after, step->before) ||
+		if (!solve_store(solver, i) ||
+		    !solve_sum(solver, &step->instruction, after, step->before) ||
 		    !solve_lea(solver, &step->instruction, after, step->before))
 			return false;
 		struct value source;
@@ -274,8 +365,7 @@ static bool go_back_again(struct solver *solver)
 static bool has_stored(const struct solver *solver, uint64_t address, uint64_t n_bytes)
 {
 	for (unsigned i = 0; i < solver->n_stores; i++)
-		if (address - solver->stores[i].address < solver->stores[i].n_bytes ||
-		    solver->stores[i].address - address < n_bytes)
+		if (overlaps(&solver->stores[i], address, n_bytes))
 			return true;
 	return solver->is_lost || solver->n_stores == MAX_STORES;
 }
@@ -353,6 +443,8 @@ static bool run_step(struct solver *solver, struct machine *machine, unsigned i)
 	decode_block_accesses(machine, instruction, past->accesses + past->n_accesses);
 	for (unsigned k = 0; k < instruction->n_memory; k++)
 		past->accesses[past->n_accesses + k].position = (uint16_t)(i + 1);
+	if (!load_sampled(solver, machine, i))
+		return false;
 	instruction->execute(machine, instruction);
 	note_stores(solver, machine, instruction);
 	learn(solver, machine, instruction, after);
@@ -382,6 +474,7 @@ static bool go_forward(struct solver *solver, bool has_calls, struct machine *ma
 	struct past *past = solver->past;
 
 	decode_machine_init(machine, solver->code->memory, &solver->sample);
+	find_written(solver, machine);
 	for (unsigned reg = 0; reg < DECODE_N_REGS; reg++)
 		machine->regs[reg] = value_unknown();
 	take_slots(solver, has_calls, machine);

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "decode/branch-targets.h"
 #include "decode/decode.h"
 
 #define BEHIND_SWEEP_BYTES 96u
@@ -57,6 +58,10 @@ struct behind_entry {
 	bool is_begin; /* a function surely begins at ip: no line leads there */
 	bool pops_frame; /* the instruction before: rbp was where it popped from */
 	uint64_t source; /* BEHIND_RETURN: 0 where the function has several */
+	/* BEHIND_UNKNOWN: all branches that lead there, as seen from address, beside the line if
+	 * n_if_line; none where more may */
+	uint8_t n_sources;
+	int32_t sources[TARGETS_SOURCES];
 };
 
 struct behind_cache {

@@ -73,6 +73,12 @@ static void add_before(struct search *search, uint64_t address)
 
 	if (entry.way == BEHIND_CALL && !search->goal)
 		return;
+	for (unsigned i = 0; i < entry.n_sources; i++)
+		add(search, address + (uint64_t)(int64_t)entry.sources[i]);
+	if (entry.n_sources && entry.n_if_line)
+		add(search, address - entry.lengths[0]);
+	if (entry.n_sources)
+		return;
 	if (entry.way != BEHIND_LINE && entry.way != BEHIND_BRANCH && !is_either) {
 		search->is_open = true;
 		return;

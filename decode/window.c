@@ -280,6 +280,17 @@ static bool is_register_open(const struct decode_access *access)
 	return access->state == DECODE_UNKNOWN_REGISTER || access->state == DECODE_WITHIN;
 }
 
+/* An access of the same instruction that is known. */
+static const struct decode_access *find_known(const struct decode_access *accesses, uint32_t n,
+					      const struct decode_access *access)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (accesses[i].ip == access->ip && accesses[i].state == DECODE_RESOLVED &&
+		    accesses[i].is_write == access->is_write && accesses[i].size == access->size)
+			return &accesses[i];
+	return NULL;
+}
+
 /*
  * The access of the next turn that is not known, and of which `behind` is that of the turn before.
  */
@@ -329,6 +340,16 @@ static struct block_code code_of(struct decoder *decoder)
 	};
 }
 
+/* What surely ran right before ip, into decoder->past. */
+static bool solve_way(struct decoder *decoder, const struct decode_sample *sample)
+{
+	const struct block_code code = code_of(decoder);
+	const struct slots *slots = decode_slots_find(&decoder->slots, &code, sample);
+	const struct turn_entry *way = decode_turn_way(&code, &decoder->turns, sample);
+
+	return decode_past_solve(&code, sample, slots, way, &decoder->past);
+}
+
 /* Accesses before ip that are not known, where the way there was solved. */
 static void take_past(const struct past *past, struct decode_access *accesses, uint32_t n)
 {
@@ -337,12 +358,36 @@ static void take_past(const struct past *past, struct decode_access *accesses, u
 			if (accesses[i].state == DECODE_UNKNOWN_REGISTER &&
 			    past->accesses[k].ip == accesses[i].ip &&
 			    past->accesses[k].is_write == accesses[i].is_write &&
-			    past->accesses[k].position == accesses[i].position) {
+			    (!accesses[i].position ||
+			     past->accesses[k].position == accesses[i].position)) {
 				float share = accesses[i].share;
 
 				accesses[i] = past->accesses[k];
 				accesses[i].share = share;
 			}
+}
+
+/*
+ * Of a turn that runs on the average: what is not known of what comes, and was accessed by the same
+ * instruction on the way to ip, which is further than its block.
+ */
+static void take_line(const struct past *past, struct decode_window *window)
+{
+	uint32_t n = window->n_accesses + window->n_likely;
+
+	for (uint32_t i = 0; i < n && window->n_behind < 2 * DECODE_MAX_TURN; i++) {
+		struct decode_access *access = &window->accesses[i];
+		const struct decode_access *known =
+			access->share > 0 && is_register_open(access)
+				? find_known(past->accesses, past->n_accesses, access)
+				: NULL;
+
+		if (!known)
+			continue;
+		window->behind[window->n_behind] = *known;
+		window->behind[window->n_behind++].share = access->share;
+		access->share = 0;
+	}
 }
 
 /* The turn before ip, where the window ends with the branch that decides about another one. */
@@ -403,8 +448,11 @@ static void look_for_turn(struct decoder *decoder, const struct machine *machine
 	if (is_plain)
 		begin(decoder, &again, start);
 	take_turn(decoder, &code, machine, window);
-	if (is_plain)
-		decode_ways_weigh(&decoder->ways, &code, &again, window);
+	if (!is_plain)
+		return;
+	decode_ways_weigh(&decoder->ways, &code, &again, window);
+	if (window->is_expected)
+		take_line(&decoder->past, window);
 }
 
 static void look_behind(struct decoder *decoder, const struct machine *machine,
@@ -417,8 +465,12 @@ static void look_behind(struct decoder *decoder, const struct machine *machine,
 	/* A closed loop that tells all of its accesses needs no block. */
 	if (!is_loop || is_open(window->accesses, window->n_accesses))
 		decode_block_behind(&code, sample, window);
-	take_past(&decoder->past, window->behind, window->n_behind);
 	decode_stall_find(&code, &decoder->ways, sample, window);
+	if (decoder->past.n_accesses == 0 && (is_open(window->behind, window->n_behind) ||
+					      is_open(window->stalled, window->n_stalled)))
+		solve_way(decoder, sample);
+	take_past(&decoder->past, window->behind, window->n_behind);
+	take_past(&decoder->past, window->stalled, window->n_stalled);
 	if (is_loop)
 		take_turn_before(window);
 	else if (window->end == DECODE_END_UNKNOWN_BRANCH && window->estimators & DECODE_BY_WINDOW)
@@ -469,26 +521,10 @@ static bool reads_variables(const struct decode_sample *sample, const struct dec
 static bool look_past(struct decoder *decoder, const struct decode_sample *sample,
 		      const struct decode_window *window)
 {
-	const struct block_code code = code_of(decoder);
-
 	if ((window->end == DECODE_END_LOOP && !is_open(window->accesses, window->n_accesses)) ||
 	    !reads_variables(sample, window))
 		return false;
-	const struct slots *slots = decode_slots_find(&decoder->slots, &code, sample);
-	const struct turn_entry *way = decode_turn_way(&code, &decoder->turns, sample);
-	return decode_past_solve(&code, sample, slots, way, &decoder->past) &&
-	       decoder->past.words_used;
-}
-
-/* An access of the same instruction that is known. */
-static const struct decode_access *find_known(const struct decode_access *accesses, uint32_t n,
-					      const struct decode_access *access)
-{
-	for (uint32_t i = 0; i < n; i++)
-		if (accesses[i].ip == access->ip && accesses[i].state == DECODE_RESOLVED &&
-		    accesses[i].is_write == access->is_write && accesses[i].size == access->size)
-			return &accesses[i];
-	return NULL;
+	return solve_way(decoder, sample) && decoder->past.words_used;
 }
 
 static void take_next(const struct decoder *decoder, struct decode_access *accesses, uint32_t n)

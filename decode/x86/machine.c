@@ -48,6 +48,20 @@ static struct value sampled_byte(const struct decode_sample *sample, uint64_t ad
 	return (struct value){ ((const uint8_t *)sample->stack)[offset], 0xff };
 }
 
+struct value decode_machine_sampled(const struct decode_sample *sample, uint64_t address,
+				    unsigned n_bytes)
+{
+	struct value value = { 0, 0 };
+
+	for (unsigned i = 0; i < n_bytes; i++) {
+		struct value byte = sampled_byte(sample, address + i);
+
+		value.bits |= byte.bits << i * 8;
+		value.known |= byte.known << i * 8;
+	}
+	return value;
+}
+
 /* Word number i of the sampled stack; the first and the last one may be known in part. */
 static struct value *stack_word(struct machine *machine, unsigned i)
 {
@@ -56,14 +70,7 @@ static struct value *stack_word(struct machine *machine, unsigned i)
 	if (machine->stack_loaded >> i & 1)
 		return word;
 	machine->stack_loaded |= UINT64_C(1) << i;
-	*word = value_unknown();
-	for (unsigned byte = 0; byte < 8; byte++) {
-		struct value part =
-			sampled_byte(machine->sample, machine->stack_start + i * 8 + byte);
-
-		word->bits |= part.bits << byte * 8;
-		word->known |= part.known << byte * 8;
-	}
+	*word = decode_machine_sampled(machine->sample, machine->stack_start + i * 8, 8);
 	return word;
 }
 

@@ -115,6 +115,10 @@ struct value decode_machine_load(struct machine *machine, uint64_t address, unsi
 size_t decode_machine_outside(const struct machine *machine, uint64_t address, void *bytes,
 			      size_t n_bytes);
 
+/* The n_bytes (1 to 8) at address as far as the sample has them of the stack. */
+struct value decode_machine_sampled(const struct decode_sample *sample, uint64_t address,
+				    unsigned n_bytes);
+
 /* Store the n_bytes (1 to 8) low bytes of value. */
 void decode_machine_store(struct machine *machine, uint64_t address, unsigned n_bytes,
 			  struct value value);

@@ -14,7 +14,7 @@
 
 /* `name`_ip is the sampled instruction, 9: the one that is looked at. */
 #define PROGRAM(name, before, behind)                                                              \
-	__asm__(".pushsection .rodata\n.intel_syntax noprefix\n" #name "_start:\n"                 \
+	__asm__(".pushsection .rodata\n.balign 16\n.intel_syntax noprefix\n" #name "_start:\n"     \
 		".rept 12\nmov eax, [rip+0x1000]\nlea rcx, [rax+8]\n.endr\nret\n"                  \
 		".balign 16, 0x90\n" before "\n" #name "_ip:\n" behind "\n" #name                  \
 		"_end:\n.att_syntax prefix\n.popsection");                                         \
@@ -28,6 +28,14 @@ PROGRAM(argument, ENTER "mov [rbp-8], rdi\nmov [rbp-16], esi\n1: nop\n", LOOP);
 PROGRAM(argument_gone, ENTER "mov [rbp-8], rdi\n1: xor edi, edi\n", LOOP);
 PROGRAM(variable, ENTER "mov [rbp-8], rdi\n1: inc qword ptr [rbp-8]\n", LOOP);
 PROGRAM(other_way, ENTER "test esi, esi\nje 1f\nmov [rbp-8], rdi\n1: nop\n", LOOP);
+/* Three ways lead to one place, and one of them changes the slot. */
+PROGRAM(joined,
+	ENTER "mov [rbp-8], rdi\n1: test ecx, ecx\nje 2f\ntest edx, edx\njs 2f\nnop\n2: nop\n",
+	LOOP);
+PROGRAM(joined_changed,
+	ENTER "mov [rbp-8], rdi\n1: test ecx, ecx\nje 2f\ntest edx, edx\njs 2f\n"
+	      "mov [rbp-8], rcx\n2: nop\n",
+	LOOP);
 /* Stores through a pointer: nobody has the frame's address, or somebody may. */
 PROGRAM(stored, ENTER "mov [rbp-8], rdi\n1: mov [rdx], ecx\n", LOOP);
 PROGRAM(handed_out, ENTER "lea rdx, [rbp-8]\nmov [rbp-8], rdi\n1: mov [rdx], ecx\n", LOOP);
@@ -38,7 +46,7 @@ PROGRAM(loaded,
 	ENTER "2: mov eax, [rbp-16]\ncdqe\nlea rdx, [rax*8]\nmov rax, [rbp-8]\n"
 	      "add dword ptr [rbp-16], 1\n",
 	"mov ecx, [rbp-16]\nmov rax, [rbp-8]\nmov rcx, [rax+rcx*8]\n" LEAVE);
-PROGRAM(put, ENTER "mov [rbp-8], rbx\nmov rax, [rbp-16]\nmov [rax], ecx\n",
+PROGRAM(put, ENTER "lea rdx, [rbp-24]\nmov [rbp-8], rbx\nmov rax, [rbp-16]\nmov [rax], ecx\n",
 	"mov rdx, [rbp-8]\nmov ecx, [rdx]\n" LEAVE);
 /* Of a sum and one of its parts the other one follows: the index, which no register has. */
 #define INDEX "mov eax, [rbp-16]\ncdqe\nlea rdx, [rax*8]\nmov rax, [rbp-8]\n"
@@ -49,6 +57,16 @@ PROGRAM(addressed, ENTER "mov [rbp-8], rdi\n" INDEX "lea rax, [rdx+rax]\nmov edx
 /* A later load tells what an earlier one, whose register is gone, has read. */
 PROGRAM(twice, ENTER "mov rax, [rbp-8]\nmov rax, [rax+16]\nmov rax, [rbp-8]\n",
 	"mov ecx, [rbp-16]\nmov eax, [rax]\n" LEAVE);
+
+/* The pointer's word is sampled: as it was when it was loaded, or stored to since. */
+#define FOLLOW "sub rsp, 64\nmov rax, [rbp-8]\nmov rax, [rax+16]\n"
+PROGRAM(sampled, ENTER FOLLOW "mov [rbp-16], rcx\n", "nop\n" LEAVE);
+PROGRAM(sampled_later, ENTER FOLLOW "mov [rbp-12], rcx\n", "nop\n" LEAVE);
+PROGRAM(sampled_elsewhere, ENTER FOLLOW "mov rcx, [rcx]\nmov [rcx], edx\nmov ecx, 0\n",
+	"nop\n" LEAVE);
+PROGRAM(sampled_store,
+	ENTER "sub rsp, 64\nmov rax, [rcx]\nmov edx, [rax]\nmov [rbp-8], rax\nmov eax, 0\n",
+	"nop\n" LEAVE);
 
 /* Nothing tells which way the branch goes; half of the turns go through two more instructions. */
 PROGRAM(two_ways, ENTER "mov [rbp-8], rdi\n1: mov rax, [rbp-8]\n",
@@ -230,6 +248,7 @@ END_TEST
 START_TEST(what_was_stored_is_lost_by_a_store_to_who_knows_where)
 {
 	sample.regs[DECODE_BX] = HEAP;
+	sample.regs[DECODE_DX] = FRAME - 24;
 	sample.regs[DECODE_AX] = HEAP + 4096;
 	RUN(put);
 	ck_assert_uint_eq(window.accesses[1].address, HEAP);
@@ -250,6 +269,44 @@ START_TEST(a_later_load_tells_what_an_earlier_one_read)
 }
 END_TEST
 
+START_TEST(an_argument_is_known_where_several_branches_lead)
+{
+	sample.regs[DECODE_DI] = HEAP;
+	RUN(joined);
+	ck_assert_uint_eq(window.accesses[1].address, HEAP);
+	RUN(joined_changed);
+	check_not_known();
+}
+END_TEST
+
+/* The nearest access of 8 bytes at an offset from the block; its state. */
+static const struct decode_access *find_behind(uint64_t address)
+{
+	for (uint32_t i = 0; i < window.n_behind; i++)
+		if (window.behind[i].address == address)
+			return &window.behind[i];
+	return NULL;
+}
+
+START_TEST(a_sampled_word_tells_what_was_loaded_by_it)
+{
+	const uint64_t stack[] = { 0, 0, 0, 0, 0, 0, 0, HEAP, 0, 0 };
+
+	sample.regs[DECODE_BP] = FRAME + 64;
+	sample.regs[DECODE_FLAGS] = 0x4; /* parity, by the sub */
+	sample.stack = stack;
+	sample.stack_bytes = sizeof(stack);
+	RUN(sampled);
+	ck_assert_ptr_nonnull(find_behind(HEAP + 16));
+	RUN(sampled_store);
+	ck_assert_ptr_nonnull(find_behind(HEAP));
+	RUN(sampled_later);
+	ck_assert_ptr_null(find_behind(HEAP + 16));
+	RUN(sampled_elsewhere);
+	ck_assert_ptr_null(find_behind(HEAP + 16));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("decode-past");
@@ -263,6 +320,8 @@ int main(void)
 	tcase_add_test(tcase, a_sum_and_one_of_its_parts_tell_the_other);
 	tcase_add_test(tcase, what_was_stored_is_lost_by_a_store_to_who_knows_where);
 	tcase_add_test(tcase, a_later_load_tells_what_an_earlier_one_read);
+	tcase_add_test(tcase, an_argument_is_known_where_several_branches_lead);
+	tcase_add_test(tcase, a_sampled_word_tells_what_was_loaded_by_it);
 	tcase_add_test(tcase, a_turn_of_two_ways_is_weighed_by_where_samples_are);
 	tcase_add_test(tcase, a_loop_and_one_within_have_their_time_each_for_itself);
 	suite_add_tcase(suite, tcase);
