@@ -474,8 +474,8 @@ static int write_totals(struct import *import)
 	int r = 0;
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && r == 0; i++)
-		r = db_run(import->db, "INSERT INTO total(run_id, name, value) VALUES(?1, ?2, ?3)",
-			   "ntn", import->run_id, rows[i].name, rows[i].value);
+		r = db_insert(import->db, "total(run_id, name, value)", "ntn", import->run_id,
+			      rows[i].name, rows[i].value);
 	return r;
 }
 

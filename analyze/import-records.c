@@ -277,12 +277,12 @@ static int on_process_sample(struct import *import, const struct trace_record *r
 		return losses_count(&import->losses, "trace", "definition lost", 1);
 
 	char *nodes = nodes_text(record);
-	int r = db_run(import->db,
-		       "INSERT INTO process_sample(run_id, process_id, time_ns, rss, anonymous,"
-		       " user_ns, system_ns, node_bytes) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-		       "nnnnnnnt", import->run_id, row, import_time(import, sample->ticks),
-		       (int64_t)sample->rss_bytes, (int64_t)sample->anonymous_bytes,
-		       (int64_t)sample->user_ns, (int64_t)sample->system_ns, nodes);
+	int r = db_insert(import->db,
+			  "process_sample(run_id, process_id, time_ns, rss, anonymous, user_ns,"
+			  " system_ns, node_bytes)",
+			  "nnnnnnnt", import->run_id, row, import_time(import, sample->ticks),
+			  (int64_t)sample->rss_bytes, (int64_t)sample->anonymous_bytes,
+			  (int64_t)sample->user_ns, (int64_t)sample->system_ns, nodes);
 	sqlite3_free(nodes);
 	return r;
 }
@@ -425,12 +425,11 @@ static int on_counter(struct import *import, const struct trace_record *record)
 
 	if (strcmp(name, "blocks below --min-size") == 0)
 		import->tally.total.below_min += counter->value;
-	return db_run(import->db,
-		      "INSERT INTO counter(run_id, process_id, name, value, unit, enabled_ns,"
-		      " running_ns) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-		      "nitntnn", import->run_id, process_row(import, counter->process_id), name,
-		      (int64_t)counter->value, unit, (int64_t)counter->enabled_ns,
-		      (int64_t)counter->running_ns);
+	return db_insert(import->db,
+			 "counter(run_id, process_id, name, value, unit, enabled_ns, running_ns)",
+			 "nitntnn", import->run_id, process_row(import, counter->process_id), name,
+			 (int64_t)counter->value, unit, (int64_t)counter->enabled_ns,
+			 (int64_t)counter->running_ns);
 }
 
 static int on_trips(struct import *import, const struct trace_record *record)

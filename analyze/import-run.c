@@ -206,22 +206,20 @@ static int write_run(struct import *import)
 	int64_t committed_ns =
 		damage->committed_ticks ? import_time(import, damage->committed_ticks) : 0;
 
-	return db_run(import->db,
-		      "INSERT INTO run(id, program, mode, repetition, command, directory, trace,"
-		      " recording_id, start_unix_ns, duration_ns, exit_status, user_ns, system_ns,"
-		      " max_rss, collector_cpu_ns, clock_error_ns, ended_cleanly, committed_ns,"
-		      " first_event_ns, minor_faults, major_faults)"
-		      " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,"
-		      " ?16, ?17, ?18, ?19, ?20, ?21)",
-		      "nttnttttnniiiiinnniii", import->run_id, run->program ? run->program : "?",
-		      run->mode ? run->mode : "default", run->repetition,
-		      run->command ? run->command : "", run->directory ? run->directory : "",
-		      shown ? shown : import->path, run->recording_id, run->start_unix_ns,
-		      duration_ns, run->exit_status, run->user_ns, run->system_ns, run->max_rss,
-		      run->collector_cpu_ns,
-		      (int64_t)(import->clock.error_ns + samples_clock_error(import->samples)),
-		      (int64_t)damage->ended, committed_ns, first_event(import), run->minor_faults,
-		      run->major_faults);
+	return db_insert(import->db,
+			 "run(id, program, mode, repetition, command, directory, trace,"
+			 " recording_id, start_unix_ns, duration_ns, exit_status, user_ns,"
+			 " system_ns, max_rss, collector_cpu_ns, clock_error_ns, ended_cleanly,"
+			 " committed_ns, first_event_ns, minor_faults, major_faults)",
+			 "nttnttttnniiiiinnniii", import->run_id, run->program ? run->program : "?",
+			 run->mode ? run->mode : "default", run->repetition,
+			 run->command ? run->command : "", run->directory ? run->directory : "",
+			 shown ? shown : import->path, run->recording_id, run->start_unix_ns,
+			 duration_ns, run->exit_status, run->user_ns, run->system_ns, run->max_rss,
+			 run->collector_cpu_ns,
+			 (int64_t)(import->clock.error_ns + samples_clock_error(import->samples)),
+			 (int64_t)damage->ended, committed_ns, first_event(import),
+			 run->minor_faults, run->major_faults);
 }
 
 /* What the series thought of the run: its trace was whole before that was known. */

@@ -79,38 +79,32 @@ void db_forget_last(struct db *db)
 static int prepare_last(struct db *db, const char *sql)
 {
 	if (db->last && strcmp(sqlite3_sql(db->last), sql) == 0)
-		return SQLITE_OK;
+		return 0;
 	db_forget_last(db);
-	return sqlite3_prepare_v2(db->handle, sql, -1, &db->last, NULL);
+	return db_errno(db->handle, sqlite3_prepare_v2(db->handle, sql, -1, &db->last, NULL));
 }
 
 static int prepare_insert(struct db *db, const char *into, size_t n_values)
 {
 	if (db->into == into)
-		return SQLITE_OK;
-	sqlite3_str *text = sqlite3_str_new(db->handle);
-	sqlite3_str_appendf(text, "INSERT INTO %s VALUES(?", into);
-	for (size_t i = 1; i < n_values; i++)
-		sqlite3_str_appendall(text, ", ?");
-	sqlite3_str_appendchar(text, 1, ')');
-	char *sql = sqlite3_str_finish(text);
-	int r = sql ? prepare_last(db, sql) : SQLITE_NOMEM;
-	sqlite3_free(sql);
-	db->into = r == SQLITE_OK ? into : NULL;
+		return 0;
+	db_forget_last(db);
+	int r = statement_insert(db->handle, into, n_values, &db->last);
+	db->into = r == 0 ? into : NULL;
 	return r;
 }
 
-/* Run it, once it is prepared. */
+/* Run it, if it could be prepared (r). */
 static int run_last(struct db *db, int r, const char *types, va_list args)
 {
-	if (r == SQLITE_OK)
-		r = statement_bind(db->last, types, args);
-	while (r == SQLITE_OK || r == SQLITE_ROW)
-		r = sqlite3_step(db->last);
-	int error = db_errno(db->handle, r);
-	if (error < 0) {
+	int result = r == 0 ? statement_bind(db->last, types, args) : SQLITE_ERROR;
+
+	while (result == SQLITE_OK || result == SQLITE_ROW)
+		result = sqlite3_step(db->last);
+	r = r ?: db_errno(db->handle, result);
+	if (r < 0) {
 		db_forget_last(db);
-		return error;
+		return r;
 	}
 	sqlite3_reset(db->last);
 	sqlite3_clear_bindings(db->last);

@@ -190,6 +190,32 @@ int statement_bind(sqlite3_stmt *statement, const char *types, va_list values)
 	return r;
 }
 
+int statement_put(sqlite3_stmt *statement, const char *types, ...)
+{
+	va_list values;
+
+	va_start(values, types);
+	int r = statement_errno(statement_bind(statement, types, values));
+	va_end(values);
+	r = r ?: statement_run(statement);
+	sqlite3_clear_bindings(statement);
+	return r;
+}
+
+int statement_insert(sqlite3 *db, const char *into, size_t n, sqlite3_stmt **ret_statement)
+{
+	sqlite3_str *text = sqlite3_str_new(db);
+
+	sqlite3_str_appendf(text, "INSERT INTO %s VALUES(?", into);
+	for (size_t i = 1; i < n; i++)
+		sqlite3_str_appendall(text, ", ?");
+	sqlite3_str_appendchar(text, 1, ')');
+	char *sql = sqlite3_str_finish(text);
+	int r = sql ? statement_prepare(db, sql, ret_statement) : -ENOMEM;
+	sqlite3_free(sql);
+	return r;
+}
+
 int64_t statement_number(sqlite3 *db, int64_t fallback, const char *sql, const char *types, ...)
 {
 	auto_statement sqlite3_stmt *row = NULL;

@@ -7,6 +7,7 @@
 #include <sqlite3.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define auto_statement __attribute__((cleanup(statement_cleanup)))
@@ -24,6 +25,15 @@ int statement_errno(int result);
  * is copied). An i of INT64_MIN is NULL; n is an int64_t that never is. A result of SQLite.
  */
 int statement_bind(sqlite3_stmt *statement, const char *types, va_list values);
+
+/* Set them, run one that gives no rows, and make it ready for the next ones. 0 or an errno. */
+int statement_put(sqlite3_stmt *statement, const char *types, ...);
+
+/*
+ * Prepare the INSERT of rows into a table and its columns, "call(id, name)", of which there are n.
+ * 0 or a negative errno.
+ */
+int statement_insert(sqlite3 *db, const char *into, size_t n, sqlite3_stmt **ret_statement);
 
 /*
  * The first column of the first row as an integer, of a statement with values as above; no row,

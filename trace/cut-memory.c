@@ -93,15 +93,8 @@ static void list_remove(struct cut *cut, struct cut_list *list, size_t at)
 
 static struct cut_place *get_place(struct cut *cut, uint32_t process, uint64_t address)
 {
-	uint64_t number = key_map_get(&cut->places_by_address, address, process);
-
-	if (number)
-		return &cut->places[number - 1];
-	if (grow_one(&cut->places, cut->n_places, &cut->n_places_allocated) < 0 ||
-	    key_map_put(&cut->places_by_address, address, process, cut->n_places + 1) < 0)
-		return NULL;
-	cut->places[cut->n_places] = (struct cut_place){ .process = process };
-	return &cut->places[cut->n_places++];
+	return key_map_item(&cut->places_by_address, address, process, cut->places, cut->n_places,
+			    cut->n_places_allocated, (struct cut_place){ .process = process });
 }
 
 static bool has_forked(const struct cut_process *process, uint64_t from, uint64_t to,

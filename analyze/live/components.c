@@ -162,17 +162,10 @@ static uint32_t number_of(struct components *components, uint32_t text)
 static struct value *value_of(struct components *components, const struct begun *at)
 {
 	uint64_t place = (uint64_t)at->window << 32 | at->path;
-	uint64_t number = key_map_get(&components->by_path, at->component, place);
 
-	if (number)
-		return &components->values[number - 1];
-	if (grow_one(&components->values, components->n_values, &components->n_values_allocated) <
-		    0 ||
-	    key_map_put(&components->by_path, at->component, place, components->n_values + 1) < 0)
-		return NULL;
-	struct value *value = &components->values[components->n_values++];
-	*value = (struct value){ at->component, at->path, at->window };
-	return value;
+	return key_map_item(&components->by_path, at->component, place, components->values,
+			    components->n_values, components->n_values_allocated,
+			    (struct value){ at->component, at->path, at->window });
 }
 
 static int64_t saturated(int64_t a, int64_t b)
@@ -438,25 +431,24 @@ static int write_component(const struct components *components, size_t i)
 	if (!copy)
 		return -ENOMEM;
 	split(copy, fields);
-	return db_run(components->db,
-		      "INSERT INTO component(run_id, id, name, unit, kind, plugin, n_asked,"
-		      " asked_ns) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-		      "nnttttnn", components->run_id, (int64_t)i + 1, fields[0], fields[1],
-		      fields[2], fields[3], (int64_t)component->n_asked, component->asked_ns);
+	return db_insert(components->db,
+			 "component(run_id, id, name, unit, kind, plugin, n_asked, asked_ns)",
+			 "nnttttnn", components->run_id, (int64_t)i + 1, fields[0], fields[1],
+			 fields[2], fields[3], (int64_t)component->n_asked, component->asked_ns);
 }
 
 static int write_value(const struct components *components, const struct value *value)
 {
 	bool is_counter = components->items[value->component - 1].is_counter;
 
-	return db_run(components->db,
-		      "INSERT INTO component_value(run_id, component_id, path_id, window, n, total,"
-		      " own, mean, least, most) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-		      "nnnnniirnn", components->run_id, (int64_t)value->component,
-		      (int64_t)value->path,
-		      value->window == AT_SAMPLES ? -1 : (int64_t)value->window, (int64_t)value->n,
-		      is_counter ? value->total : INT64_MIN, is_counter ? value->own : INT64_MIN,
-		      value->sum / (double)value->n, value->least, value->most);
+	return db_insert(
+		components->db,
+		"component_value(run_id, component_id, path_id, window, n, total, own,"
+		" mean, least, most)",
+		"nnnnniirnn", components->run_id, (int64_t)value->component, (int64_t)value->path,
+		value->window == AT_SAMPLES ? -1 : (int64_t)value->window, (int64_t)value->n,
+		is_counter ? value->total : INT64_MIN, is_counter ? value->own : INT64_MIN,
+		value->sum / (double)value->n, value->least, value->most);
 }
 
 int components_write(const struct components *components)

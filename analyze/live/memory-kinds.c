@@ -72,11 +72,11 @@ int kinds_add_range(struct kinds *kinds, struct kinds_ranges *ranges, const stru
 		.since_ns = told->time_ns,
 		.kind = number,
 	};
-	return db_run(kinds->db,
-		      "INSERT INTO heap_range(run_id, process_id, kind_id, place, start, size,"
-		      " allocated_ns) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-		      "nnntnnn", kinds->run_id, told->process_row, kinds->items[number].row,
-		      told->place, (int64_t)told->start, (int64_t)told->size, told->time_ns);
+	return db_insert(kinds->db,
+			 "heap_range(run_id, process_id, kind_id, place, start, size,"
+			 " allocated_ns)",
+			 "nnntnnn", kinds->run_id, told->process_row, kinds->items[number].row,
+			 told->place, (int64_t)told->start, (int64_t)told->size, told->time_ns);
 }
 
 unsigned kinds_in_ranges(const struct kinds *kinds, const struct kinds_ranges *ranges,

@@ -98,17 +98,9 @@ static struct scope *find(const struct withheld *withheld, uint32_t process, uin
 /* The scope of an image, or of a thread; NULL without memory. */
 static struct scope *get(struct withheld *withheld, uint32_t process, uint32_t thread)
 {
-	struct scope *scope = find(withheld, process, thread);
-
-	if (scope)
-		return scope;
-	if (grow_one(&withheld->scopes, withheld->n_scopes, &withheld->n_scopes_allocated) < 0 ||
-	    key_map_put(&withheld->by_number, thread ? thread : process, thread != 0,
-			withheld->n_scopes + 1) < 0)
-		return NULL;
-	scope = &withheld->scopes[withheld->n_scopes++];
-	*scope = (struct scope){ .process = process, .thread = thread };
-	return scope;
+	return key_map_item(&withheld->by_number, thread ? thread : process, thread != 0,
+			    withheld->scopes, withheld->n_scopes, withheld->n_scopes_allocated,
+			    (struct scope){ .process = process, .thread = thread });
 }
 
 static uint32_t collected(const struct scope *scope)

@@ -283,19 +283,13 @@ static struct stack *begin_note(struct regions *regions, uint32_t *thread, int *
 /* The path of a region inside another (0: none). Returns its number, or 0 without memory. */
 static uint32_t path_of(struct regions *regions, uint32_t parent, uint32_t text)
 {
-	uint32_t number = (uint32_t)key_map_get(&regions->by_name, parent, text);
+	uint32_t depth = parent ? regions->paths[parent - 1].depth + 1 : 1;
+	const struct path *path =
+		key_map_item(&regions->by_name, parent, text, regions->paths, regions->n_paths,
+			     regions->n_paths_allocated,
+			     (struct path){ .parent = parent, .text = text, .depth = depth });
 
-	if (number)
-		return number;
-	if (grow_one(&regions->paths, regions->n_paths, &regions->n_paths_allocated) < 0 ||
-	    key_map_put(&regions->by_name, parent, text, regions->n_paths + 1) < 0)
-		return 0;
-	regions->paths[regions->n_paths] = (struct path){
-		.parent = parent,
-		.text = text,
-		.depth = parent ? regions->paths[parent - 1].depth + 1 : 1,
-	};
-	return (uint32_t)++regions->n_paths;
+	return path ? (uint32_t)(path - regions->paths) + 1 : 0;
 }
 
 static int push(struct regions *regions, struct stack *stack, struct trip trip)
@@ -500,15 +494,11 @@ static int end_below(struct regions *regions, uint32_t thread, uint64_t slot, bo
 /* The running function of a name in a thread; 0: no memory. */
 static uint32_t open_of(struct regions *regions, uint32_t thread, uint32_t text)
 {
-	uint32_t number = (uint32_t)key_map_get(&regions->by_thread, thread, text);
+	const struct open *open =
+		key_map_item(&regions->by_thread, thread, text, regions->opens, regions->n_opens,
+			     regions->n_opens_allocated, (struct open){ 0 });
 
-	if (number)
-		return number;
-	if (grow_one(&regions->opens, regions->n_opens, &regions->n_opens_allocated) < 0 ||
-	    key_map_put(&regions->by_thread, thread, text, regions->n_opens + 1) < 0)
-		return 0;
-	regions->opens[regions->n_opens] = (struct open){ 0 };
-	return (uint32_t)++regions->n_opens;
+	return open ? (uint32_t)(open - regions->opens) + 1 : 0;
 }
 
 /* The innermost call of the same function that is running on the same stack; NULL: none. */
@@ -682,21 +672,20 @@ static int write_path(const struct regions *regions, size_t i)
 	if (all_cost_ns > inside_ns)
 		all_cost_ns = inside_ns > 0 ? inside_ns : 0;
 
-	return db_run(
-		regions->db,
-		"INSERT INTO region_total(run_id, id, parent_id, name, depth, n_trips,"
-		" n_left_open, all_ns, own_ns, all_blocks, own_blocks, all_bytes, own_bytes,"
-		" all_samples, own_samples, all_time_ns, own_time_ns, all_faults, own_faults,"
-		" all_cost_ns, own_cost_ns) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,"
-		" ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)",
-		"nnitnnnnnnnnnnnnnnnnn", regions->run_id, (int64_t)i + 1,
-		path->parent ? (int64_t)path->parent : INT64_MIN,
-		texts_get(regions->texts, path->text), (int64_t)path->depth, (int64_t)path->n_trips,
-		(int64_t)path->n_left_open, all->wall_ns - all_cost_ns, own->wall_ns - own_cost_ns,
-		llround(all->n_blocks), llround(own->n_blocks), (int64_t)all->bytes,
-		(int64_t)own->bytes, (int64_t)all->n_samples, (int64_t)own->n_samples,
-		(int64_t)all->time_ns, (int64_t)own->time_ns, (int64_t)all->n_faults,
-		(int64_t)own->n_faults, all_cost_ns, own_cost_ns);
+	return db_insert(regions->db,
+			 "region_total(run_id, id, parent_id, name, depth, n_trips, n_left_open,"
+			 " all_ns, own_ns, all_blocks, own_blocks, all_bytes, own_bytes,"
+			 " all_samples, own_samples, all_time_ns, own_time_ns, all_faults,"
+			 " own_faults, all_cost_ns, own_cost_ns)",
+			 "nnitnnnnnnnnnnnnnnnnn", regions->run_id, (int64_t)i + 1,
+			 path->parent ? (int64_t)path->parent : INT64_MIN,
+			 texts_get(regions->texts, path->text), (int64_t)path->depth,
+			 (int64_t)path->n_trips, (int64_t)path->n_left_open,
+			 all->wall_ns - all_cost_ns, own->wall_ns - own_cost_ns,
+			 llround(all->n_blocks), llround(own->n_blocks), (int64_t)all->bytes,
+			 (int64_t)own->bytes, (int64_t)all->n_samples, (int64_t)own->n_samples,
+			 (int64_t)all->time_ns, (int64_t)own->time_ns, (int64_t)all->n_faults,
+			 (int64_t)own->n_faults, all_cost_ns, own_cost_ns);
 }
 
 int regions_finish(struct regions *regions, int64_t end_ns)

@@ -113,23 +113,15 @@ int64_t globals_row(struct globals *globals, struct object *object, uint64_t add
 int globals_write(struct globals *globals, sqlite3 *db)
 {
 	auto_statement sqlite3_stmt *statement = NULL;
-	int r = statement_prepare(
-		db,
-		"INSERT INTO symbol(id, object, path, name, offset, size) VALUES(?, ?, ?, ?, ?, ?)",
-		&statement);
+	int r = statement_insert(db, "symbol(id, object, path, name, offset, size)", 6, &statement);
 
 	if (globals->has_failed)
 		return -ENOMEM;
 	for (size_t i = 0; r == 0 && i < globals->n; i++) {
 		const struct global *global = &globals->items[i];
-
-		statement_integer(statement, 1, globals->first_row + (int64_t)i);
-		statement_text(statement, 2, global->object->name);
-		statement_text(statement, 3, global->object->path);
-		statement_text(statement, 4, global->name);
-		statement_integer(statement, 5, (int64_t)global->address);
-		statement_integer(statement, 6, (int64_t)global->size);
-		r = statement_run(statement);
+		r = statement_put(statement, "ntttnn", globals->first_row + (int64_t)i,
+				  global->object->name, global->object->path, global->name,
+				  (int64_t)global->address, (int64_t)global->size);
 	}
 	return r;
 }

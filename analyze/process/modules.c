@@ -208,17 +208,11 @@ static const char *debug_name(enum object_debug debug)
 static int write_module(const struct module *module, const struct task_process *process,
 			sqlite3_stmt *statement, int64_t run_id)
 {
-	statement_integer(statement, 1, run_id);
-	statement_integer(statement, 2, process->row);
-	statement_text(statement, 3, module->object->path);
-	statement_text(statement, 4, module->object->build_id);
-	statement_integer(statement, 5, (int64_t)module->bias);
-	statement_integer(statement, 6, (int64_t)module->start);
-	statement_integer(statement, 7, (int64_t)module->end);
-	statement_integer(statement, 8, module->load_ns);
-	statement_integer_or_null(statement, 9, module->unload_ns, module->unload_ns != INT64_MAX);
-	statement_text(statement, 10, debug_name(module->object->debug));
-	return statement_run(statement);
+	return statement_put(statement, "nnttnnnnit", run_id, process->row, module->object->path,
+			     module->object->build_id, (int64_t)module->bias,
+			     (int64_t)module->start, (int64_t)module->end, module->load_ns,
+			     module->unload_ns == INT64_MAX ? INT64_MIN : module->unload_ns,
+			     debug_name(module->object->debug));
 }
 
 static int write_image(const struct task_process *process, sqlite3_stmt *statement, int64_t run_id)
@@ -487,11 +481,10 @@ int modules_write(struct modules *modules, sqlite3 *db, int64_t run_id)
 {
 	/* Write the table module. Returns 0 or a negative errno. */
 	auto_statement sqlite3_stmt *statement = NULL;
-	int r = statement_prepare(db,
-				  "INSERT INTO module(run_id, process_id, path, build_id, bias,"
-				  " start, end, load_ns, unload_ns, debug_info)"
-				  " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-				  &statement);
+	int r = statement_insert(db,
+				 "module(run_id, process_id, path, build_id, bias, start, end,"
+				 " load_ns, unload_ns, debug_info)",
+				 10, &statement);
 
 	for (uint32_t i = 1; r == 0 && i <= tasks_n_processes(modules->tasks); i++)
 		r = write_image(tasks_process(modules->tasks, i), statement, run_id);

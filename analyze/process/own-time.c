@@ -185,11 +185,8 @@ static int write_cost(const struct own_time *own, struct db *db, int64_t run_id,
 
 	if (cost->n == 0)
 		return 0;
-	return db_run(db,
-		      "INSERT INTO hook_cost(run_id, hook, n, mean_ns, spread_ns)"
-		      " VALUES(?1, ?2, ?3, ?4, ?5)",
-		      "ntnrr", run_id, cost_names[i], (int64_t)cost->n, cost->mean_ns,
-		      cost->spread_ns);
+	return db_insert(db, "hook_cost(run_id, hook, n, mean_ns, spread_ns)", "ntnrr", run_id,
+			 cost_names[i], (int64_t)cost->n, cost->mean_ns, cost->spread_ns);
 }
 
 /* error_ns < 0: not known. */
@@ -204,11 +201,9 @@ static int write_row(struct db *db, int64_t run_id, int64_t thread_id, const str
 {
 	if (row->n == 0)
 		return 0;
-	return db_run(db,
-		      "INSERT INTO own_time(run_id, thread_id, kind, n, ns, error_ns)"
-		      " VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
-		      "nntnni", run_id, thread_id, row->kind, (int64_t)row->n, llround(row->ns),
-		      row->error_ns < 0 ? INT64_MIN : llround(row->error_ns));
+	return db_insert(db, "own_time(run_id, thread_id, kind, n, ns, error_ns)", "nntnni", run_id,
+			 thread_id, row->kind, (int64_t)row->n, llround(row->ns),
+			 row->error_ns < 0 ? INT64_MIN : llround(row->error_ns));
 }
 
 static int write_thread(const struct own_time *own, struct db *db, int64_t run_id, uint32_t number)

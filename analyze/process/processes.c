@@ -389,52 +389,40 @@ static int write_process(const struct tasks *tasks, const struct task_process *p
 	const struct task_process *parent = tasks_process(tasks, process->parent);
 	const char *exe = process->exe ? process->exe : "";
 
-	statement_integer(statement, 1, process->row);
-	statement_integer(statement, 2, run_id);
-	statement_integer(statement, 3, process->number < TASKS_UNSEEN ? process->number : 0);
-	statement_integer_or_null(statement, 4, parent ? parent->row : 0, parent);
-	statement_integer(statement, 5, process->pid);
-	statement_integer(statement, 6, process->ns_pid);
-	statement_integer(statement, 7, process->exec_seq);
-	statement_text(statement, 8, process->birth == RING_BIRTH_FORK ? "fork" : "exec");
-	statement_text(statement, 9, exe);
-	statement_text(statement, 10, process->command ? process->command : exe);
-	statement_integer(statement, 11, process->why_not == TRACE_TRACED);
-	statement_text(statement, 12, why_not_text(process->why_not));
-	statement_integer(statement, 13, process->begin_ns);
-	statement_integer_or_null(statement, 14, process->end_ns, process->end_ns != INT64_MAX);
-	statement_integer_or_null(statement, 15, process->status, process->status >= 0);
-	statement_integer_or_null(statement, 16, process->rank, process->rank >= 0);
-	return statement_run(statement);
+	return statement_put(
+		statement, "nnninnntttntniii", process->row, run_id,
+		(int64_t)(process->number < TASKS_UNSEEN ? process->number : 0),
+		parent ? parent->row : INT64_MIN, (int64_t)process->pid, (int64_t)process->ns_pid,
+		(int64_t)process->exec_seq, process->birth == RING_BIRTH_FORK ? "fork" : "exec",
+		exe, process->command ? process->command : exe,
+		(int64_t)(process->why_not == TRACE_TRACED), why_not_text(process->why_not),
+		process->begin_ns, process->end_ns == INT64_MAX ? INT64_MIN : process->end_ns,
+		process->status >= 0 ? (int64_t)process->status : INT64_MIN,
+		process->rank >= 0 ? (int64_t)process->rank : INT64_MIN);
 }
 
 static int write_thread(const struct task_thread *thread, sqlite3_stmt *statement, int64_t run_id)
 {
 	bool has_stack = thread->stack_start;
 
-	statement_integer(statement, 1, thread->row);
-	statement_integer(statement, 2, run_id);
-	statement_integer(statement, 3, thread->image ? thread->image->row : 0);
-	statement_integer(statement, 4, thread->number < TASKS_UNSEEN ? thread->number : 0);
-	statement_integer(statement, 5, thread->tid);
-	statement_integer(statement, 6, thread->is_main);
-	statement_integer_or_null(statement, 7, (int64_t)thread->stack_start, has_stack);
-	statement_integer_or_null(statement, 8, (int64_t)thread->stack_end, has_stack);
-	statement_integer(statement, 9, thread->start_ns);
-	statement_integer_or_null(statement, 10, thread->end_ns, thread->end_ns != INT64_MAX);
-	statement_integer(statement, 11, (int64_t)thread->n_events);
-	return statement_run(statement);
+	return statement_put(statement, "nnnnnniinin", thread->row, run_id,
+			     thread->image ? thread->image->row : 0,
+			     (int64_t)(thread->number < TASKS_UNSEEN ? thread->number : 0),
+			     (int64_t)thread->tid, (int64_t)thread->is_main,
+			     has_stack ? (int64_t)thread->stack_start : INT64_MIN,
+			     has_stack ? (int64_t)thread->stack_end : INT64_MIN, thread->start_ns,
+			     thread->end_ns == INT64_MAX ? INT64_MIN : thread->end_ns,
+			     (int64_t)thread->n_events);
 }
 
 static int write_processes(const struct tasks *tasks, sqlite3 *db, int64_t run_id)
 {
 	auto_statement sqlite3_stmt *statement = NULL;
-	int r = statement_prepare(
+	int r = statement_insert(
 		db,
-		"INSERT INTO process(id, run_id, number, parent_id, pid, ns_pid, exec_seq, birth,"
-		" exe, command, traced, why_not, start_ns, end_ns, status, rank)"
-		" VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		&statement);
+		"process(id, run_id, number, parent_id, pid, ns_pid, exec_seq, birth, exe, command,"
+		" traced, why_not, start_ns, end_ns, status, rank)",
+		16, &statement);
 
 	for (size_t i = 0; r == 0 && i < tasks->processes.n; i++) {
 		if (tasks->processes.items[i])
@@ -452,11 +440,10 @@ static int write_processes(const struct tasks *tasks, sqlite3 *db, int64_t run_i
 static int write_threads(const struct tasks *tasks, sqlite3 *db, int64_t run_id)
 {
 	auto_statement sqlite3_stmt *statement = NULL;
-	int r = statement_prepare(
-		db,
-		"INSERT INTO thread(id, run_id, process_id, number, tid, is_main, stack_start,"
-		" stack_end, start_ns, end_ns, n_events) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		&statement);
+	int r = statement_insert(db,
+				 "thread(id, run_id, process_id, number, tid, is_main, stack_start,"
+				 " stack_end, start_ns, end_ns, n_events)",
+				 11, &statement);
 
 	for (size_t i = 0; r == 0 && i < tasks->threads.n; i++) {
 		if (tasks->threads.items[i])
@@ -481,18 +468,13 @@ static int write_name(const struct task_name *item, sqlite3_stmt *statement)
 	if (!name || (item->thread->name && strcmp(item->thread->name, name) == 0))
 		return 0;
 	item->thread->name = name;
-	statement_integer(statement, 1, item->thread->row);
-	statement_integer(statement, 2, item->time_ns);
-	statement_text(statement, 3, name);
-	return statement_run(statement);
+	return statement_put(statement, "nnt", item->thread->row, item->time_ns, name);
 }
 
 static int write_names(struct tasks *tasks, sqlite3 *db)
 {
 	auto_statement sqlite3_stmt *statement = NULL;
-	int r = statement_prepare(
-		db, "INSERT INTO thread_name(thread_id, time_ns, name) VALUES(?, ?, ?)",
-		&statement);
+	int r = statement_insert(db, "thread_name(thread_id, time_ns, name)", 3, &statement);
 
 	if (tasks->n_names > 0)
 		qsort(tasks->names, tasks->n_names, sizeof(*tasks->names), compare_names);

@@ -403,9 +403,12 @@ uint64_t stacks_n_lost(const struct stacks *stacks)
 
 /* The tables frame, frame_line and stack; the only place where frames are given names. */
 
-static const char add_line_sql[] =
-	"INSERT INTO frame_line(frame_id, depth, function, file, line, line_column, call)"
-	" VALUES(?, ?, ?, ?, ?, ?, ?)";
+static int prepare_lines(sqlite3 *db, sqlite3_stmt **ret_statement)
+{
+	return statement_insert(
+		db, "frame_line(frame_id, depth, function, file, line, line_column, call)", 7,
+		ret_statement);
+}
 
 /* Of a static initialiser the variable: the line table has the line that declares it. */
 static const char *variable_of(const struct stack_frame *frame, const struct symbol_line *line)
@@ -421,14 +424,10 @@ static int write_lines(sqlite3_stmt *statement, int64_t row, const struct stack_
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < n; i++) {
-		statement_integer(statement, 1, row);
-		statement_integer(statement, 2, (int64_t)i);
-		statement_text(statement, 3, lines[i].function);
-		statement_text(statement, 4, lines[i].file);
-		statement_integer_or_null(statement, 5, lines[i].line, lines[i].line > 0);
-		statement_integer_or_null(statement, 6, lines[i].column, lines[i].column > 0);
-		statement_text(statement, 7, variable_of(frame, &lines[i]));
-		r = statement_run(statement);
+		r = statement_put(statement, "nnttiit", row, (int64_t)i, lines[i].function,
+				  lines[i].file, lines[i].line > 0 ? lines[i].line : INT64_MIN,
+				  lines[i].column > 0 ? lines[i].column : INT64_MIN,
+				  variable_of(frame, &lines[i]));
 	}
 	return r;
 }
@@ -499,22 +498,17 @@ static int write_frame(const struct stack_frame *frame, int64_t row,
 		       const struct frame_writing *writing)
 {
 	struct symbol_line lines[SYMBOLS_MAX_DEPTH];
-	sqlite3_stmt *frames = writing->frames;
 	struct user_frame *user = &writing->users->frames[row];
 	size_t n = symbols_lines(frame->object, frame->offset, lines, SYMBOLS_MAX_DEPTH);
 	const char *function =
 		n ? lines[0].function : symbols_function(frame->object, frame->offset);
 
 	symbols_debug(frame->object); /* for module.debug_info */
-	statement_integer(frames, 1, row);
-	statement_text(frames, 2, frame->object->name);
-	statement_text(frames, 3, frame->object->path);
-	statement_integer(frames, 4, (int64_t)frame->offset);
-	statement_text(frames, 5, function);
 	*user = user_frame_of(lines, n, function, frame->object->path);
-	statement_integer_or_null(frames, 6, user->n_depth - 1, user->n_depth);
-
-	return statement_run(frames) ?: write_lines(writing->lines, row, frame, lines, n);
+	int r = statement_put(writing->frames, "nttnti", row, frame->object->name,
+			      frame->object->path, (int64_t)frame->offset, function,
+			      user->n_depth ? (int64_t)user->n_depth - 1 : INT64_MIN);
+	return r ?: write_lines(writing->lines, row, frame, lines, n);
 }
 
 struct order {
@@ -545,12 +539,9 @@ static int write_frames(struct stacks *stacks, sqlite3 *db, struct user_frames *
 	int r = order ? 0 : -ENOMEM;
 
 	if (r == 0)
-		r = statement_prepare(
-			db,
-			"INSERT INTO frame(id, object, path, offset, function, user_depth)"
-			" VALUES(?, ?, ?, ?, ?, ?)",
-			&frames);
-	r = r ?: statement_prepare(db, add_line_sql, &lines);
+		r = statement_insert(db, "frame(id, object, path, offset, function, user_depth)", 6,
+				     &frames);
+	r = r ?: prepare_lines(db, &lines);
 	const struct frame_writing writing = { frames, lines, users };
 	for (size_t i = 0; r == 0 && i < stacks->n_frames; i++) {
 		const struct stack_frame *frame = &stacks->frames[order[i].frame];
@@ -602,14 +593,6 @@ static int read_old(const struct stacks *stacks, sqlite3 *db, struct old_frames 
 	return r;
 }
 
-static int run_with(sqlite3_stmt *statement, const char *text, int64_t row)
-{
-	statement_integer(statement, 1, row);
-	if (text)
-		statement_text(statement, 2, text);
-	return statement_run(statement);
-}
-
 struct rename {
 	sqlite3_stmt *name; /* frame.function, by id */
 	sqlite3_stmt *forget; /* lines of a frame */
@@ -624,14 +607,14 @@ static int rename_frame(const struct rename *statements, const struct old_frame 
 	struct object *object = old->frame.object;
 	size_t n = symbols_lines(object, old->frame.offset, lines, SYMBOLS_MAX_DEPTH);
 	const char *function = n ? lines[0].function : symbols_function(object, old->frame.offset);
-	int r = function ? run_with(statements->name, function, old->row) : 0;
+	int r = function ? statement_put(statements->name, "nt", old->row, function) : 0;
 
 	if (function)
 		statements->users->frames[old->row] =
 			user_frame_of(lines, n, function, object->path);
 	if (r < 0 || n == 0)
 		return r;
-	r = run_with(statements->forget, NULL, old->row);
+	r = statement_put(statements->forget, "n", old->row);
 	return r < 0 ? r : write_lines(statements->lines, old->row, &old->frame, lines, n);
 }
 
@@ -643,7 +626,7 @@ static int rename_all(const struct old_frames *old, sqlite3 *db, struct user_fra
 	int r = statement_prepare(db, "UPDATE frame SET function = ?2 WHERE id = ?1", &name);
 
 	r = r ?: statement_prepare(db, "DELETE FROM frame_line WHERE frame_id = ?", &forget);
-	r = r ?: statement_prepare(db, add_line_sql, &lines);
+	r = r ?: prepare_lines(db, &lines);
 	const struct rename statements = { name, forget, lines, users };
 	for (size_t i = 0; r == 0 && i < old->n; i++) {
 		if (i > 0 && old->items[i].frame.object != old->items[i - 1].frame.object)
@@ -664,9 +647,8 @@ static int write_users(const struct user_frames *users, sqlite3 *db)
 
 	for (size_t i = 1; r == 0 && i < users->n_frames; i++) {
 		unsigned n_depth = users->frames[i].n_depth;
-		statement_integer(frame, 1, (int64_t)i);
-		statement_integer_or_null(frame, 2, (int64_t)n_depth - 1, n_depth);
-		r = statement_run(frame);
+		r = statement_put(frame, "ni", (int64_t)i,
+				  n_depth ? (int64_t)n_depth - 1 : INT64_MIN);
 	}
 	if (r == 0)
 		r = statement_prepare(db,
@@ -675,9 +657,7 @@ static int write_users(const struct user_frames *users, sqlite3 *db)
 				      &stack);
 	for (size_t i = 1; r == 0 && i < users->n_stacks; i++) {
 		uint32_t user = users->stacks[i].user;
-		statement_integer(stack, 1, (int64_t)i);
-		statement_integer_or_null(stack, 2, user, user);
-		r = statement_run(stack);
+		r = statement_put(stack, "ni", (int64_t)i, user ? (int64_t)user : INT64_MIN);
 	}
 	return r;
 }
@@ -707,7 +687,7 @@ static int write_hands_on(struct user_frames *users, sqlite3 *db)
 
 	for (size_t i = 1; r == 0 && i < users->n_frames; i++)
 		if (users->frames[i].may_hand_on && !users->frames[i].n_depth)
-			r = run_with(statement, NULL, (int64_t)i);
+			r = statement_put(statement, "n", (int64_t)i);
 	return r;
 }
 
@@ -724,23 +704,19 @@ static int decide_users(const struct stacks *stacks, struct user_frames *users, 
 static int write_stacks(const struct stacks *stacks, sqlite3 *db, const struct user_frames *users)
 {
 	auto_statement sqlite3_stmt *statement = NULL;
-	int r = statement_prepare(db,
-				  "INSERT INTO stack(id, parent_id, frame_id, stop, depth, user_id)"
-				  " VALUES(?, ?, ?, ?, ?, ?)",
-				  &statement);
+	int r = statement_insert(db, "stack(id, parent_id, frame_id, stop, depth, user_id)", 6,
+				 &statement);
 
 	for (size_t i = 0; r == 0 && i < stacks->n_stacks; i++) {
 		const struct stack_row *row = &stacks->stacks[i];
 		int64_t id = stacks->first_stack + (int64_t)i;
 		uint32_t user = users->stacks[id].user;
 
-		statement_integer(statement, 1, id);
-		statement_integer_or_null(statement, 2, row->parent, row->parent);
-		statement_integer_or_null(statement, 3, row->frame, row->frame);
-		statement_text(statement, 4, row->frame ? NULL : stacks_stop_name(row->stop));
-		statement_integer(statement, 5, row->depth);
-		statement_integer_or_null(statement, 6, user, user);
-		r = statement_run(statement);
+		r = statement_put(statement, "niitni", id,
+				  row->parent ? (int64_t)row->parent : INT64_MIN,
+				  row->frame ? (int64_t)row->frame : INT64_MIN,
+				  row->frame ? NULL : stacks_stop_name(row->stop),
+				  (int64_t)row->depth, user ? (int64_t)user : INT64_MIN);
 	}
 	return r;
 }

@@ -146,16 +146,9 @@ void profile_sum_add(struct profile_sum *sum, const struct profile_sum *more)
 
 static struct profile_edge *edge_at(struct profile *profile, uint32_t caller, uint32_t callee)
 {
-	uint64_t number = key_map_get(&profile->edge_of, caller, callee);
-
-	if (number)
-		return &profile->edges[number - 1];
-	if (grow_one(&profile->edges, profile->n_edges, &profile->n_edges_allocated) < 0 ||
-	    key_map_put(&profile->edge_of, caller, callee, profile->n_edges + 1) < 0)
-		return NULL;
-	profile->edges[profile->n_edges] =
-		(struct profile_edge){ .caller = caller, .callee = callee };
-	return &profile->edges[profile->n_edges++];
+	return key_map_item(&profile->edge_of, caller, callee, profile->edges, profile->n_edges,
+			    profile->n_edges_allocated,
+			    (struct profile_edge){ .caller = caller, .callee = callee });
 }
 
 /* Charge a line with itself, or with what it calls. */
@@ -164,18 +157,14 @@ static int add_place(struct profile *profile, const struct path_step *step, uint
 {
 	uint64_t a = (uint64_t)step->function << 32 | callee;
 	uint64_t b = (uint64_t)step->source << 32 | (uint32_t)step->line;
-	uint64_t number = key_map_get(&profile->place_of, a, b);
+	struct profile_place *place = key_map_item(
+		&profile->place_of, a, b, profile->places, profile->n_places,
+		profile->n_places_allocated,
+		(struct profile_place){ step->function, callee, step->source, step->line, 0 });
 
-	if (number) {
-		profile->places[number - 1].value += value;
-		return 0;
-	}
-	if (grow_one(&profile->places, profile->n_places, &profile->n_places_allocated) < 0 ||
-	    key_map_put(&profile->place_of, a, b, profile->n_places + 1) < 0)
-		return -ENOMEM;
-	profile->places[profile->n_places++] =
-		(struct profile_place){ step->function, callee, step->source, step->line, value };
-	return 0;
+	if (place)
+		place->value += value;
+	return place ? 0 : -ENOMEM;
 }
 
 /* The lines of one path; as add_path() behind it, which leaves no call of a cycle anything. */

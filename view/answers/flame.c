@@ -45,19 +45,13 @@ struct flame {
 
 static int node_at(struct flame *flame, uint32_t parent, uint32_t function, uint32_t *ret_index)
 {
-	uint64_t number = key_map_get(&flame->node_of, parent, function);
+	const struct flame_node *node = key_map_item(
+		&flame->node_of, parent, function, flame->nodes, flame->n_nodes, flame->n_allocated,
+		(struct flame_node){ .parent = parent, .function = function });
 
-	if (number) {
-		*ret_index = (uint32_t)(number - 1);
-		return 0;
-	}
-	if (grow_one(&flame->nodes, flame->n_nodes, &flame->n_allocated) < 0 ||
-	    key_map_put(&flame->node_of, parent, function, flame->n_nodes + 1) < 0)
-		return -ENOMEM;
-	*ret_index = (uint32_t)flame->n_nodes;
-	flame->nodes[flame->n_nodes++] =
-		(struct flame_node){ .parent = parent, .function = function };
-	return 0;
+	if (node)
+		*ret_index = (uint32_t)(node - flame->nodes);
+	return node ? 0 : -ENOMEM;
 }
 
 static void note_line(struct flame *flame, const struct path_step *step, double value)

@@ -26,33 +26,16 @@ static size_t cell_of(double value, double whole, unsigned n)
 
 static struct object_thread *thread_at(struct object_tally *tally, int64_t id)
 {
-	uint64_t number = key_map_get(&tally->thread_of, (uint64_t)id, 0);
-
-	if (number)
-		return &tally->threads[number - 1];
-	if (grow_one(&tally->threads, tally->n_threads, &tally->n_threads_allocated) < 0 ||
-	    key_map_put(&tally->thread_of, (uint64_t)id, 0, tally->n_threads + 1) < 0)
-		return NULL;
-	tally->threads[tally->n_threads] = (struct object_thread){ .id = id };
-	return &tally->threads[tally->n_threads++];
+	return key_map_item(&tally->thread_of, id, 0, tally->threads, tally->n_threads,
+			    tally->n_threads_allocated, (struct object_thread){ .id = id });
 }
 
 static struct object_instruction *instruction_at(struct object_tally *tally, int64_t frame,
 						 int is_write)
 {
-	uint64_t key = (uint64_t)(is_write + 1);
-	uint64_t number = key_map_get(&tally->instruction_of, (uint64_t)frame, key);
-
-	if (number)
-		return &tally->instructions[number - 1];
-	if (grow_one(&tally->instructions, tally->n_instructions,
-		     &tally->n_instructions_allocated) < 0 ||
-	    key_map_put(&tally->instruction_of, (uint64_t)frame, key, tally->n_instructions + 1) <
-		    0)
-		return NULL;
-	tally->instructions[tally->n_instructions] =
-		(struct object_instruction){ .frame = frame, .is_write = is_write };
-	return &tally->instructions[tally->n_instructions++];
+	return key_map_item(&tally->instruction_of, frame, is_write + 1, tally->instructions,
+			    tally->n_instructions, tally->n_instructions_allocated,
+			    (struct object_instruction){ .frame = frame, .is_write = is_write });
 }
 
 /* Levels are few; those beyond the table join its last. */

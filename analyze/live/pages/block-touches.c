@@ -68,23 +68,19 @@ void block_touches_finish(struct block_touches *touches)
 /* 1 + its place; 0: no memory. */
 static size_t place_of(struct block_touches *touches, const struct block_meant *meant)
 {
-	size_t place = key_map_get(&touches->places, (uint64_t)meant->id, meant->is_mapping);
+	const struct touched_block *block =
+		key_map_item(&touches->places, meant->id, meant->is_mapping, touches->blocks,
+			     touches->n, touches->n_allocated,
+			     (struct touched_block){
+				     .meant = *meant,
+				     .first_from_ns = ROWS_NULL,
+				     .first_to_ns = ROWS_NULL,
+				     .last_from_ns = ROWS_NULL,
+				     .last_to_ns = ROWS_NULL,
+				     .last_write_ns = ROWS_NULL,
+			     });
 
-	if (place)
-		return place;
-	if (grow_one(&touches->blocks, touches->n, &touches->n_allocated) < 0 ||
-	    key_map_put(&touches->places, (uint64_t)meant->id, meant->is_mapping, touches->n + 1) <
-		    0)
-		return 0;
-	touches->blocks[touches->n++] = (struct touched_block){
-		.meant = *meant,
-		.first_from_ns = ROWS_NULL,
-		.first_to_ns = ROWS_NULL,
-		.last_from_ns = ROWS_NULL,
-		.last_to_ns = ROWS_NULL,
-		.last_write_ns = ROWS_NULL,
-	};
-	return touches->n;
+	return block ? (size_t)(block - touches->blocks) + 1 : 0;
 }
 
 int block_touches_add(struct block_touches *touches, const struct block_meant *meant,
