@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analyze/live/block-tree-pool.h"
+#include "common/array.h"
 #include "common/large.h"
 
 #define GRAIN_LOG2    4
@@ -41,9 +42,9 @@ static unsigned grain_of(uint64_t address)
 	return address >> GRAIN_LOG2 & (REGION_GRAINS - 1);
 }
 
-static uint64_t address_of(const struct block_region *region, unsigned grain)
+static uint64_t address_of(uint64_t number, unsigned grain)
 {
-	return region->number << BLOCK_REGION_LOG2 | (uint64_t)grain << GRAIN_LOG2;
+	return number << BLOCK_REGION_LOG2 | (uint64_t)grain << GRAIN_LOG2;
 }
 
 /* A block of no size takes its place, too. */
@@ -148,48 +149,53 @@ static struct block_region *region_at(const struct block_pages *pages, uint64_t 
 	if (pages->n_slots == 0)
 		return NULL;
 	for (size_t i = slot_of(pages, number);; i = (i + 1) & (pages->n_slots - 1)) {
-		struct block_region *region = pages->slots[i];
-		if (!region || region->number == number)
-			return region;
+		const struct block_region_slot *slot = &pages->slots[i];
+		if (!slot->region || slot->number == number)
+			return slot->region;
 	}
 }
 
-static void put_region(const struct block_pages *pages, struct block_region *region)
+static void put_region(const struct block_pages *pages, const struct block_region_slot *slot)
 {
-	size_t i = slot_of(pages, region->number);
+	size_t i = slot_of(pages, slot->number);
 
-	while (pages->slots[i])
+	while (pages->slots[i].region)
 		i = (i + 1) & (pages->n_slots - 1);
-	pages->slots[i] = region;
+	pages->slots[i] = *slot;
 }
 
-/* More slots, where there are too few: regions without blocks go. Returns 0, -E2BIG or -ENOMEM. */
+/* Whether it has blocks: else it goes when there are more slots. */
+static bool is_used(const struct block_region_slot *slot)
+{
+	return slot->region && is_taken(slot->region, 0, REGION_GRAINS);
+}
+
+/* More slots, where there are too few. Returns 0, -E2BIG or -ENOMEM. */
 static int grow_slots(struct block_pages *pages)
 {
-	struct block_pages old = *pages;
-	size_t n_used = 0;
+	size_t n_slots = FIRST_SLOTS, n_old = pages->n_slots, n_used = 0;
+	struct block_region_slot *old = pages->slots;
 
-	for (size_t i = 0; i < old.n_slots; i++)
-		n_used += old.slots[i] && old.slots[i]->n_blocks > 0;
+	for (size_t i = 0; i < n_old; i++)
+		n_used += is_used(&old[i]);
 	if (n_used * sizeof(struct block_region) > SPARSE_BYTES &&
 	    n_used * sizeof(struct block_region) / SPARSE_BLOCK > pages->n_blocks)
 		return -E2BIG;
-	pages->n_slots = FIRST_SLOTS;
-	while (pages->n_slots < 3 * (n_used + 2))
-		pages->n_slots *= 2;
-	pages->slots = calloc(pages->n_slots, sizeof(*pages->slots));
-	if (!pages->slots) {
-		*pages = old;
+	while (n_slots < 3 * (n_used + 2))
+		n_slots *= 2;
+	struct block_region_slot *slots = calloc(n_slots, sizeof(*slots));
+	if (!slots)
 		return -ENOMEM;
-	}
+	pages->slots = slots;
+	pages->n_slots = n_slots;
 	pages->n_regions = n_used;
-	for (size_t i = 0; i < old.n_slots; i++) {
-		if (old.slots[i] && old.slots[i]->n_blocks == 0)
-			heap_store_put(&pages->pool->regions, old.slots[i]);
-		else if (old.slots[i])
-			put_region(pages, old.slots[i]);
+	for (size_t i = 0; i < n_old; i++) {
+		if (is_used(&old[i]))
+			put_region(pages, &old[i]);
+		else if (old[i].region)
+			heap_store_put(&pages->pool->regions, old[i].region);
 	}
-	free(old.slots);
+	free(old);
 	return 0;
 }
 
@@ -198,21 +204,12 @@ static bool has_room(const struct block_pages *pages)
 	return 2 * (pages->n_regions + 2) <= pages->n_slots;
 }
 
-/* Take note which pages have bytes of a block of the tree: any of them may. */
-static void meet_tree(struct block_region *region, const struct heap *tree)
-{
-	struct heap_block block;
-
-	if (tree->n_blocks > 0 &&
-	    heap_overlap(tree, region->number << BLOCK_REGION_LOG2, BLOCK_REGION_BYTES, &block))
-		region->met = UINT64_MAX;
-}
-
 /* The region of a number, for which there is room; NULL without memory. */
 static struct block_region *make_region(struct block_pages *pages, const struct heap *tree,
 					uint64_t number)
 {
 	struct block_region *region = region_at(pages, number);
+	struct heap_block block;
 
 	if (region)
 		return region;
@@ -220,9 +217,11 @@ static struct block_region *make_region(struct block_pages *pages, const struct 
 	if (!region)
 		return NULL;
 	memset(region, 0, sizeof(*region));
-	region->number = number;
-	meet_tree(region, tree);
-	put_region(pages, region);
+	/* Any of its pages may have bytes of a block of the tree: they are asked one by one. */
+	if (tree->n_blocks > 0 &&
+	    heap_overlap(tree, address_of(number, 0), BLOCK_REGION_BYTES, &block))
+		region->met = UINT64_MAX;
+	put_region(pages, &(struct block_region_slot){ number, region });
 	pages->n_regions++;
 	return region;
 }
@@ -244,14 +243,15 @@ static int regions_of(struct block_pages *pages, const struct heap *tree, const 
  * Whether a block of the tree may share a byte with grains of a region. A page that has none any
  * more is not asked again.
  */
-static bool is_met(struct block_region *region, unsigned from, unsigned to, const struct heap *tree)
+static bool is_met(struct block_region *region, uint64_t number, unsigned from, unsigned to,
+		   const struct heap *tree)
 {
 	uint64_t span = mask_of(0, from / PAGE_GRAINS, (to - 1) / PAGE_GRAINS + 1);
 	struct heap_block block;
 
 	for (uint64_t left = region->met & span; left; left &= left - 1) {
 		unsigned page = (unsigned)__builtin_ctzll(left);
-		if (!heap_overlap(tree, address_of(region, page * PAGE_GRAINS), BLOCK_PAGE_BYTES,
+		if (!heap_overlap(tree, address_of(number, page * PAGE_GRAINS), BLOCK_PAGE_BYTES,
 				  &block))
 			region->met &= ~(UINT64_C(1) << page);
 	}
@@ -390,12 +390,15 @@ void block_pages_fetch(const struct block_pages *pages, const uint64_t *addresse
 	if (pages->n_index == 0)
 		return;
 	for (size_t i = 0; i < n; i++) {
-		const struct block_region *region =
-			pages->slots[slot_of(pages, number_of(addresses[i]))];
+		uint64_t number = number_of(addresses[i]);
+		const struct block_region_slot *slot = &pages->slots[slot_of(pages, number)];
+		unsigned page = grain_of(addresses[i]) / PAGE_GRAINS;
 
 		__builtin_prefetch(&pages->index[tag_of(addresses[i]) >> pages->shift]);
-		if (region)
-			__builtin_prefetch(&region->pages[grain_of(addresses[i]) / PAGE_GRAINS]);
+		if (!slot->region)
+			continue;
+		__builtin_prefetch(&slot->region->pages[page], 1);
+		__builtin_prefetch(&slot->region->bytes[page], 1);
 	}
 	for (size_t i = 0; i < n; i++) {
 		uint32_t tag = tag_of(addresses[i]);
@@ -435,13 +438,11 @@ static void change(const struct block_pages *pages, struct block_region *region,
 	turn_start(region, span->from);
 	turn(region, span->from, span->to);
 	count_bytes(region, from, n_first, sign);
-	region->n_blocks += (uint32_t)sign;
 	if (!span->n_next)
 		return;
 	region = region_at(pages, span->number + 1);
 	turn(region, 0, span->n_next);
 	count_bytes(region, 0, size - n_first, sign);
-	region->n_blocks += (uint32_t)sign;
 }
 
 int block_pages_insert(struct block_pages *pages, const struct heap *tree,
@@ -457,8 +458,8 @@ int block_pages_insert(struct block_pages *pages, const struct heap *tree,
 		return r;
 	if (is_taken(region, span.from, span.to) || (next && is_taken(next, 0, span.n_next)))
 		return -EEXIST;
-	if ((is_met(region, span.from, span.to, tree) ||
-	     (next && is_met(next, 0, span.n_next, tree))) &&
+	if ((is_met(region, span.number, span.from, span.to, tree) ||
+	     (next && is_met(next, span.number + 1, 0, span.n_next, tree))) &&
 	    heap_overlap(tree, block->address, block->size, &other))
 		return -EEXIST;
 	r = heap_pool_take_record(pages->pool, &number);
@@ -493,17 +494,16 @@ bool block_pages_remove(struct block_pages *pages, uint64_t address, struct heap
 static bool block_around(const struct block_pages *pages, uint64_t address,
 			 struct heap_block *ret_block)
 {
-	struct block_region *region = region_at(pages, number_of(address));
+	uint64_t number = number_of(address);
+	struct block_region *region = region_at(pages, number);
 	unsigned grain = grain_of(address);
 
 	if (!region || !is_taken(region, grain, grain + 1))
 		return false;
 	int start = start_before(region, grain);
-	if (start < 0) {
-		region = region_at(pages, number_of(address) - 1);
-		start = start_before(region, REGION_GRAINS - 1);
-	}
-	*ret_block = block_at(pages, address_of(region, (unsigned)start));
+	if (start < 0)
+		start = start_before(region_at(pages, --number), REGION_GRAINS - 1);
+	*ret_block = block_at(pages, address_of(number, (unsigned)start));
 	return true;
 }
 
@@ -539,23 +539,24 @@ static struct walk walk_of(const struct block_pages *pages, uint64_t address, ui
 	return walk;
 }
 
-/* The next of them; NULL: no more. */
-static struct block_region *walk_on(const struct block_pages *pages, struct walk *walk)
+/* The next of them; region NULL: no more. */
+static struct block_region_slot walk_on(const struct block_pages *pages, struct walk *walk)
 {
 	if (!walk->is_of_all) {
 		while (walk->at <= walk->last) {
-			struct block_region *region = region_at(pages, walk->at++);
+			uint64_t number = walk->at++;
+			struct block_region *region = region_at(pages, number);
 			if (region)
-				return region;
+				return (struct block_region_slot){ number, region };
 		}
-		return NULL;
+		return (struct block_region_slot){ 0 };
 	}
 	while (walk->at < pages->n_slots) {
-		struct block_region *region = pages->slots[walk->at++];
-		if (region && walk->first <= region->number && region->number <= walk->last)
-			return region;
+		const struct block_region_slot *slot = &pages->slots[walk->at++];
+		if (slot->region && walk->first <= slot->number && slot->number <= walk->last)
+			return *slot;
 	}
-	return NULL;
+	return (struct block_region_slot){ 0 };
 }
 
 size_t block_pages_cost(const struct block_pages *pages, uint64_t size)
@@ -569,8 +570,8 @@ void block_pages_meet(struct block_pages *pages, uint64_t address, uint64_t size
 {
 	struct walk walk = walk_of(pages, address, size);
 
-	for (struct block_region *region; (region = walk_on(pages, &walk));)
-		region->met = UINT64_MAX;
+	for (struct block_region_slot slot; (slot = walk_on(pages, &walk)).region;)
+		slot.region->met = UINT64_MAX;
 }
 
 bool block_pages_overlap(const struct block_pages *pages, uint64_t address, uint64_t size,
@@ -585,10 +586,10 @@ bool block_pages_overlap(const struct block_pages *pages, uint64_t address, uint
 		*ret_block = block;
 		return true;
 	}
-	for (struct block_region *region; (region = walk_on(pages, &walk));) {
-		bool is_first = region->number == walk.first;
-		int start = start_behind(region, is_first ? grain_of(address) + 1 : 0);
-		uint64_t at = start < 0 ? UINT64_MAX : address_of(region, (unsigned)start);
+	for (struct block_region_slot slot; (slot = walk_on(pages, &walk)).region;) {
+		bool is_first = slot.number == walk.first;
+		int start = start_behind(slot.region, is_first ? grain_of(address) + 1 : 0);
+		uint64_t at = start < 0 ? UINT64_MAX : address_of(slot.number, (unsigned)start);
 
 		if (start >= 0 && at - address < size && at < first)
 			first = at;
@@ -605,12 +606,7 @@ size_t block_pages_bytes(const struct block_pages *pages)
 	return pages->n_index * sizeof(*pages->index) + pages->n_slots * sizeof(*pages->slots);
 }
 
-static int compare_regions(const void *left, const void *right)
-{
-	const struct block_region *const *a = left, *const *b = right;
-
-	return (*a)->number < (*b)->number ? -1 : (*a)->number > (*b)->number;
-}
+DEFINE_ORDER(compare_regions, struct block_region_slot, BY(number));
 
 int block_pages_begin(const struct block_pages *pages, struct block_page_cursor *ret_cursor)
 {
@@ -620,7 +616,7 @@ int block_pages_begin(const struct block_pages *pages, struct block_page_cursor 
 	if (!cursor.regions)
 		return -ENOMEM;
 	for (size_t i = 0; i < pages->n_slots; i++) {
-		if (pages->slots[i])
+		if (pages->slots[i].region)
 			cursor.regions[cursor.n++] = pages->slots[i];
 	}
 	qsort(cursor.regions, cursor.n, sizeof(*cursor.regions), compare_regions);
@@ -634,23 +630,23 @@ void block_pages_end(struct block_page_cursor *cursor)
 	cursor->regions = NULL;
 }
 
-static struct block_region *region_of(const struct block_page_cursor *cursor)
+static const struct block_region_slot *region_of(const struct block_page_cursor *cursor)
 {
-	return cursor->regions[cursor->at / BLOCK_REGION_PAGES];
+	return &cursor->regions[cursor->at / BLOCK_REGION_PAGES];
 }
 
 /* All records of a page, which lie anywhere, come at once. */
 static void fetch_page(const struct block_page_cursor *cursor)
 {
-	const struct block_region *region = region_of(cursor);
+	const struct block_region_slot *slot = region_of(cursor);
 	unsigned from = cursor->at % BLOCK_REGION_PAGES * PAGE_GRAINS;
 	uint64_t addresses[PAGE_GRAINS];
 	size_t n = 0;
 
 	for (unsigned word = from / 64; word < (from + PAGE_GRAINS) / 64; word++) {
-		for (uint64_t left = starts_at(region, word); left; left &= left - 1)
-			addresses[n++] =
-				address_of(region, word * 64 + (unsigned)__builtin_ctzll(left));
+		for (uint64_t left = starts_at(slot->region, word); left; left &= left - 1)
+			addresses[n++] = address_of(slot->number,
+						    word * 64 + (unsigned)__builtin_ctzll(left));
 	}
 	block_pages_fetch(cursor->of, addresses, n);
 }
@@ -659,17 +655,17 @@ static void fetch_page(const struct block_page_cursor *cursor)
 static int walk_page(struct block_page_cursor *cursor, uint64_t until, uint64_t above_id,
 		     heap_visit visit, void *context)
 {
-	const struct block_region *region = region_of(cursor);
+	const struct block_region_slot *slot = region_of(cursor);
 	unsigned page = cursor->at % BLOCK_REGION_PAGES;
 
 	for (;;) {
 		while (cursor->starts == 0 && cursor->word < BLOCK_PAGE_WORDS)
-			cursor->starts = region->pages[page].starts[cursor->word++];
+			cursor->starts = slot->region->pages[page].starts[cursor->word++];
 		if (cursor->starts == 0)
 			return 0;
 		unsigned bit = (unsigned)__builtin_ctzll(cursor->starts);
-		uint64_t address =
-			address_of(region, page * PAGE_GRAINS + (cursor->word - 1) * 64 + bit);
+		uint64_t address = address_of(slot->number,
+					      page * PAGE_GRAINS + (cursor->word - 1) * 64 + bit);
 		if (address >= until)
 			return 1;
 		cursor->starts &= cursor->starts - 1;
@@ -701,16 +697,16 @@ bool block_pages_next(struct block_page_cursor *cursor, uint64_t until, uint64_t
 		      unsigned *ret_n_bytes)
 {
 	for (; cursor->at < cursor->n * BLOCK_REGION_PAGES; cursor->at++) {
-		const struct block_region *region = region_of(cursor);
+		const struct block_region_slot *slot = region_of(cursor);
 		unsigned page = cursor->at % BLOCK_REGION_PAGES;
-		uint64_t address = address_of(region, page * PAGE_GRAINS);
+		uint64_t address = address_of(slot->number, page * PAGE_GRAINS);
 
-		if (region->bytes[page] == 0)
+		if (slot->region->bytes[page] == 0)
 			continue;
 		if (address >= until)
 			return false;
 		*ret_number = address >> BLOCK_PAGE_LOG2;
-		*ret_n_bytes = region->bytes[page];
+		*ret_n_bytes = slot->region->bytes[page];
 		cursor->at++;
 		return true;
 	}
@@ -724,8 +720,8 @@ void block_pages_finish(struct block_pages *pages)
 			heap_pool_put_record(pages->pool, record_of(pages->index[i]));
 	}
 	for (size_t i = 0; i < pages->n_slots; i++) {
-		if (pages->slots[i])
-			heap_store_put(&pages->pool->regions, pages->slots[i]);
+		if (pages->slots[i].region)
+			heap_store_put(&pages->pool->regions, pages->slots[i].region);
 	}
 	free(pages->index);
 	free(pages->slots);

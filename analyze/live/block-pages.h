@@ -39,13 +39,19 @@ struct block_region {
 		bytes[BLOCK_REGION_PAGES]; /* of blocks, also of those that start before the page */
 };
 
+/* By hash of its number. */
+struct block_region_slot {
+	uint64_t number; /* address / 256 KiB */
+	struct block_region *region; /* NULL: the slot is free */
+};
+
 /* All zero but for the pool: there are none. */
 struct block_pages {
 	struct heap_pool *pool;
 	uint64_t *index; /* by hash of the address: its upper half, and 1 + the record's number */
 	size_t n_index; /* a power of two, or 0 */
 	unsigned shift; /* from the upper half of a hash to a place in the index */
-	struct block_region **slots; /* by hash of the number; NULL: free */
+	struct block_region_slot *slots;
 	size_t n_slots; /* a power of two, at least twice n_regions; or 0 */
 	size_t n_regions; /* some of them without a block */
 	size_t n_blocks;
@@ -84,7 +90,7 @@ size_t block_pages_bytes(const struct block_pages *pages);
 /* The blocks in order of address, while none is added or removed. */
 struct block_page_cursor {
 	const struct block_pages *of;
-	struct block_region **regions; /* sorted; the cursor's */
+	struct block_region_slot *regions; /* sorted; the cursor's */
 	size_t n;
 	size_t at; /* page of all regions, one behind the other */
 	unsigned word; /* of the page, the first that was not looked at */

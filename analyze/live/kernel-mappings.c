@@ -114,8 +114,8 @@ static bool is_first_heap(const struct memory_image *image, const char *exe,
 
 	if (image->heap_start || seen->path[0] || !exe)
 		return false;
-	for (size_t i = 0; i < all->n && all->items[i].address < seen->address; i++) {
-		const struct mapping *item = &all->items[i];
+	for (size_t i = 0; i < all->n && all->items[i]->address < seen->address; i++) {
+		const struct mapping *item = all->items[i];
 		bool is_bss = last && item->seen == MAPPING_BEFORE && item->path &&
 			      !item->path[0] && item->address == mapping_end(last);
 

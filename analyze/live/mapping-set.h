@@ -50,7 +50,7 @@ static inline uint64_t mappings_end_of(uint64_t address, uint64_t size)
 
 /* All zero is an empty set. */
 struct mappings {
-	struct mapping *items; /* sorted by address, never overlapping */
+	struct mapping **items; /* sorted by address, never overlapping; each its own memory */
 	size_t n;
 	size_t n_allocated;
 };

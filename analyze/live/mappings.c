@@ -149,7 +149,7 @@ int memory_map(struct memory *memory, const struct memory_allocation *allocation
 	int r = memory_remove_mappings(memory, thread->image, allocation->address, allocation->size,
 				       allocation->time_ns);
 	for (size_t i = 0; r >= 0 && i < move->pieces.n; i++)
-		r = insert_piece(memory, allocation, move, &move->pieces.items[i]);
+		r = insert_piece(memory, allocation, move, move->pieces.items[i]);
 	mappings_finish(&move->pieces);
 	return r;
 }
@@ -260,7 +260,7 @@ int memory_end_mappings(struct memory *memory, struct memory_image *image)
 	int r = 0;
 
 	for (size_t i = 0; i < image->mappings.n && r == 0; i++)
-		r = end_mapping(&ending, &image->mappings.items[i]);
+		r = end_mapping(&ending, image->mappings.items[i]);
 	mappings_finish(&image->mappings);
 	return r;
 }
