@@ -1,6 +1,7 @@
 #include "trace/columns.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,12 +105,9 @@ static inline void put_short(uint8_t **next, uint32_t varint, uint32_t n_bytes)
 }
 
 /* The four numbers that nearly each event has; size and stack are left out when they are 0. */
-static inline void put_numbers(uint8_t **next, const struct trace_event *event, uint64_t ticks,
-			       uint64_t address)
+static inline __attribute__((always_inline)) void
+put_numbers(uint8_t **next, uint64_t ticks, uint64_t address, uint64_t size, uint32_t stack_id)
 {
-	uint64_t size = event->size;
-	uint32_t stack_id = event->stack_id;
-
 	if (__builtin_expect((ticks | address | size | stack_id) >> 28 == 0, 1)) {
 		trace_varint_four varints, n;
 
@@ -154,9 +152,58 @@ void trace_columns_append(struct trace_columns *columns, const struct trace_even
 			  has_stack * TRACE_CONTROL_STACK | has_size * TRACE_CONTROL_SIZE);
 	*next[TRACE_COLUMN_CALL] = event->call;
 	next[TRACE_COLUMN_CALL] += odd_call;
-	put_numbers(next, event, ticks, trace_zigzag(delta >> 4));
+	put_numbers(next, ticks, trace_zigzag(delta >> 4), event->size, event->stack_id);
 	if (__builtin_expect(extra, 0))
 		next[TRACE_COLUMN_EXTRA] = put_extra(next[TRACE_COLUMN_EXTRA], event, low);
+}
+
+/*
+ * Records come from another core's cache, faster than the processor guesses. Never more than there
+ * are: what the program writes next must stay its own.
+ */
+#define RECORDS_AHEAD 48u
+
+uint32_t trace_columns_append_records(struct trace_columns *columns, struct trace_records *records)
+{
+	uint8_t *next[TRACE_COLUMN_COUNT];
+	uint64_t before = columns->ticks, place = columns->address;
+	uint32_t i, n = columns->capacity - columns->n_events;
+
+	if (columns->n_events == 0)
+		return 0;
+	n = n < records->n ? n : records->n;
+	memcpy(next, columns->next, sizeof(next));
+	for (i = 0; i < n; i++) {
+		const volatile struct ring_record *record = &records->first[i];
+		if (i + RECORDS_AHEAD < n)
+			__builtin_prefetch(&records->first[i + RECORDS_AHEAD]);
+		/* Pairs with the program's commit: the rest of the record is complete. */
+		uint64_t head = atomic_load_explicit(&record->head, memory_order_acquire);
+		uint64_t ticks = record->ticks, address = record->address, size = record->size;
+		int64_t delta = (int64_t)(address - place);
+		uint8_t op = RING_HEAD_OP(head), call = RING_HEAD_CALL(head);
+		uint32_t stack_id = RING_HEAD_STACK_ID(head);
+		bool odd_call = call != trace_usual_call(op);
+
+		if (!trace_is_plain(head) || delta & 15 || ticks < records->least_ticks ||
+		    ticks > records->most_ticks)
+			break;
+		*next[TRACE_COLUMN_CONTROL]++ = (uint8_t)(op | odd_call * TRACE_CONTROL_CALL |
+							  (stack_id != 0) * TRACE_CONTROL_STACK |
+							  (size != 0) * TRACE_CONTROL_SIZE);
+		*next[TRACE_COLUMN_CALL] = call;
+		next[TRACE_COLUMN_CALL] += odd_call;
+		put_numbers(next, ticks - before, trace_zigzag(delta >> 4), size, stack_id);
+		before = ticks;
+		place = address;
+	}
+	memcpy(columns->next, next, sizeof(next));
+	columns->ticks = before;
+	columns->address = place;
+	columns->n_events += i;
+	if (i > 0)
+		records->last_ticks = before;
+	return i;
 }
 
 size_t trace_columns_parts(struct trace_columns *columns, struct iovec parts[TRACE_COLUMNS_PARTS])

@@ -3,10 +3,12 @@
  * The columns of an EVENTS frame (schemas/trace-format.h): encode appends events one by one,
  * decode turns a whole body back into events.
  */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "schemas/ring.h"
 #include "schemas/trace-format.h"
 
 /* Column buffers of one thread. All zero is empty; trace_columns_finish() frees. */
@@ -32,6 +34,32 @@ void trace_columns_clear(struct trace_columns *columns);
 
 /* Append an event; there must be room (n_events < capacity) and op must be below 16. */
 void trace_columns_append(struct trace_columns *columns, const struct trace_event *event);
+
+/* Whether a record of the pool is a malloc or free of one slot, without flags. */
+static inline bool trace_is_plain(uint64_t head)
+{
+	uint8_t op = RING_HEAD_OP(head);
+
+	return (op == TRACE_OP_ALLOC || op == TRACE_OP_FREE) && RING_HEAD_SLOTS(head) == 1 &&
+	       RING_HEAD_CALL(head) >> 6 == 0;
+}
+
+/* Records of one slot, one behind the other in the pool. */
+struct trace_records {
+	const struct ring_record *first;
+	uint32_t n;
+	uint64_t least_ticks; /* that a stamp may have */
+	uint64_t most_ticks;
+	uint64_t last_ticks; /* of the last one that was taken; stays where none was */
+};
+
+/*
+ * Append events as the programs' hooks have written them, behind one that is there: as many records
+ * from the first on as are whole and plain, have a stamp that they may have, and have room. Each
+ * word is read once, as the program may change it meanwhile. Returns how many: the next one is for
+ * trace_columns_append(), or is not there yet.
+ */
+uint32_t trace_columns_append_records(struct trace_columns *columns, struct trace_records *records);
 
 #define TRACE_COLUMNS_PARTS (1 + TRACE_COLUMN_COUNT)
 

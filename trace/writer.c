@@ -423,6 +423,25 @@ int trace_lane_event(struct trace_lane *lane, struct trace_stream *events,
 	return 0;
 }
 
+uint32_t trace_lane_records(struct trace_lane *lane, struct trace_stream *events,
+			    struct trace_records *records)
+{
+	uint32_t n = trace_columns_append_records(&events->columns, records);
+
+	lane->n_events += n;
+	return n;
+}
+
+uint32_t trace_writer_records(struct trace_writer *writer, uint32_t thread_id,
+			      struct trace_records *records)
+{
+	struct trace_stream *last = writer->last_events;
+
+	return last && last->stream_id == thread_id
+		       ? trace_lane_records(&writer->own, last, records)
+		       : 0;
+}
+
 struct trace_stream *trace_writer_events(struct trace_writer *writer, uint32_t thread_id)
 {
 	return trace_streams_get(&writer->streams, TRACE_FRAME_EVENTS, thread_id);

@@ -46,13 +46,22 @@ int trace_writer_event(struct trace_writer *writer, uint32_t thread_id,
 		       const struct trace_event *event);
 
 /*
+ * Add events of a thread as they lie in the pool, as many as trace_columns_append_records() takes,
+ * where the thread's last event was this writer's last one, too: else none. Returns how many.
+ */
+struct trace_records;
+uint32_t trace_writer_records(struct trace_writer *writer, uint32_t thread_id,
+			      struct trace_records *records);
+
+/*
  * Events of several threads, encoded by several threads of the recorder. Each of them has a lane.
  * The one that owns the writer looks up the threads' streams, which stay valid until a commit. Then
  * each lane may add events to streams that no other one adds to. When all have stopped, the owner
  * lets the writer have what the lanes have made.
  *
  * trace_lane_open(): 0 or -ENOMEM. trace_lane_close(): accepts NULL, returns NULL.
- * trace_writer_events(): NULL without memory. trace_lane_event(): as trace_writer_event().
+ * trace_writer_events(): NULL without memory. trace_lane_event(), trace_lane_records(): as those of
+ * the writer.
  * trace_writer_join(): 0, or -ENOMEM: what the lane had made is dropped and counted.
  */
 struct trace_lane;
@@ -62,6 +71,8 @@ struct trace_lane *trace_lane_close(struct trace_lane *lane);
 struct trace_stream *trace_writer_events(struct trace_writer *writer, uint32_t thread_id);
 int trace_lane_event(struct trace_lane *lane, struct trace_stream *events,
 		     const struct trace_event *event);
+uint32_t trace_lane_records(struct trace_lane *lane, struct trace_stream *events,
+			    struct trace_records *records);
 int trace_writer_join(struct trace_writer *writer, struct trace_lane *lane);
 
 /* Add a call-stack node of a thread; before the first event that names it. */

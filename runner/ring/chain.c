@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "trace/columns.h"
 
 #define WAKE_EVERY_CHUNKS 16
 
@@ -128,10 +129,15 @@ static void note_result(struct drain *drain, struct chain *chain, int result)
 		chain->lane->error = result;
 }
 
+static uint64_t latest_ticks(const struct drain *drain)
+{
+	return drain->round_ticks + drain->max_ahead_ticks;
+}
+
 /* A stamp that COMMIT has passed, or from the far future, would break the order of the trace. */
 static uint64_t plausible_ticks(struct drain *drain, struct chain *chain, uint64_t ticks)
 {
-	uint64_t latest = drain->round_ticks + drain->max_ahead_ticks;
+	uint64_t latest = latest_ticks(drain);
 
 	if (ticks >= drain->safe_ticks && ticks <= latest)
 		return ticks;
@@ -440,6 +446,30 @@ static void note_rest(struct drain *drain, struct chain *chain, uint32_t i, uint
 		count_loss(&losses->n_damaged, (end - from) / RING_RECORD_BYTES);
 }
 
+/*
+ * The plain events among the records of so many bytes, up to the first other one, at once: nothing
+ * but their columns is to be told of most. Returns bytes.
+ */
+static uint32_t consume_plain(struct drain *drain, struct chain *chain,
+			      const struct ring_record *first, uint32_t n_bytes)
+{
+	struct trace_records records = {
+		.first = first,
+		.n = n_bytes / RING_RECORD_BYTES,
+		.least_ticks = drain->safe_ticks,
+		.most_ticks = latest_ticks(drain),
+		.last_ticks = chain->last_ticks,
+	};
+	uint32_t n;
+
+	if (drain->is_muted || drain->net || drain->handler.event || chain->thread_id == 0)
+		return 0;
+	n = chain->lane->trace ? trace_lane_records(chain->lane->trace, chain->events, &records)
+			       : trace_writer_records(drain->writer, chain->thread_id, &records);
+	chain->last_ticks = records.last_ticks;
+	return n * RING_RECORD_BYTES;
+}
+
 uint32_t chain_consume(struct drain *drain, struct chain *chain, uint32_t i, bool is_final,
 		       bool *ret_is_clean)
 {
@@ -459,6 +489,13 @@ uint32_t chain_consume(struct drain *drain, struct chain *chain, uint32_t i, boo
 						   memory_order_acquire);
 		if (record.head == 0)
 			break;
+		if (trace_is_plain(record.head)) {
+			uint32_t n_bytes = consume_plain(drain, chain, record.shared, end - at);
+
+			at += n_bytes;
+			if (n_bytes > 0)
+				continue;
+		}
 		outcome = consume_record(drain, chain, &record,
 					 (RING_CHUNK_BYTES - at) / RING_RECORD_BYTES);
 		if (outcome == CONSUMED)

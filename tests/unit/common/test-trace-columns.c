@@ -152,6 +152,114 @@ START_TEST(random_events_come_back_as_they_were)
 }
 END_TEST
 
+/* A record as a hook writes it, mostly plain; or one that is not there yet. */
+static struct ring_record random_record(unsigned *seed)
+{
+	static const uint8_t ops[] = { TRACE_OP_ALLOC, TRACE_OP_FREE, TRACE_OP_ALLOC,
+				       TRACE_OP_MUNMAP };
+	uint32_t bits = (uint32_t)rand_r(seed);
+	struct ring_record record = {
+		.ticks = 1000 + bits % 100,
+		.address = UINT64_C(0x7f0000000000) + (bits >> 3) % 4096 * (bits % 41 ? 16 : 1),
+		.size = bits % 3 ? bits % 5000 : 0,
+	};
+
+	if (bits % 37)
+		atomic_store(&record.head, RING_HEAD(ops[bits % 67 ? bits % 3 : 3],
+						     bits % 5 ? bits % 60 : bits % 256,
+						     bits % 53 ? 1 : 2, bits % 7 ? bits % 900 : 0));
+	return record;
+}
+
+/* What one at a time makes of it. */
+static void append_one(struct trace_columns *columns, const struct ring_record *record)
+{
+	uint64_t head = atomic_load(&record->head);
+	const struct trace_event event = {
+		.op = RING_HEAD_OP(head),
+		.call = RING_HEAD_CALL(head) & 0x3f,
+		.flags = RING_HEAD_CALL(head) >> 6,
+		.stack_id = RING_HEAD_STACK_ID(head),
+		.ticks = record->ticks,
+		.begin_ticks = record->ticks,
+		.address = record->address,
+		.size = record->size,
+	};
+
+	trace_columns_append(columns, &event);
+}
+
+static void check_same(struct trace_columns *one, struct trace_columns *other)
+{
+	struct iovec parts[2][TRACE_COLUMNS_PARTS];
+
+	ck_assert_uint_eq(trace_columns_parts(one, parts[0]), trace_columns_parts(other, parts[1]));
+	for (unsigned i = 0; i < TRACE_COLUMNS_PARTS; i++) {
+		ck_assert_uint_eq(parts[0][i].iov_len, parts[1][i].iov_len);
+		if (parts[0][i].iov_len > 0)
+			ck_assert_mem_eq(parts[0][i].iov_base, parts[1][i].iov_base,
+					 parts[0][i].iov_len);
+	}
+}
+
+START_TEST(records_of_the_pool_become_the_same_columns_at_once_as_one_by_one)
+{
+	struct trace_records given = { .least_ticks = 1002, .most_ticks = 1097 };
+	struct trace_columns once = { 0 }, each = { 0 };
+	struct ring_record records[500];
+	unsigned seed = (unsigned)_i, n_once = 0;
+
+	ck_assert_int_eq(trace_columns_reserve(&once, 500), 0);
+	ck_assert_int_eq(trace_columns_reserve(&each, 500), 0);
+	for (unsigned i = 0; i < 500; i++)
+		records[i] = random_record(&seed);
+	given.first = records;
+	given.n = 500;
+	ck_assert_uint_eq(trace_columns_append_records(&once, &given), 0);
+	for (uint32_t at = 0; at < 500; at++) {
+		given.first = &records[at];
+		given.n = 500 - at;
+		uint32_t n = trace_columns_append_records(&once, &given);
+
+		ck_assert_uint_le(n, 500 - at);
+		for (uint32_t i = 0; i < n; i++, at++) {
+			ck_assert(trace_is_plain(atomic_load(&records[at].head)));
+			ck_assert(records[at].ticks >= 1002 && records[at].ticks <= 1097);
+			append_one(&each, &records[at]);
+		}
+		n_once += n;
+		if (at == 500 || atomic_load(&records[at].head) == 0)
+			continue;
+		/* It stopped at one that only the other way can take. */
+		append_one(&once, &records[at]);
+		append_one(&each, &records[at]);
+	}
+	ck_assert_uint_gt(n_once, 200);
+	check_same(&once, &each);
+	trace_columns_finish(&once);
+	trace_columns_finish(&each);
+}
+END_TEST
+
+START_TEST(records_of_the_pool_stop_where_the_columns_are_full)
+{
+	struct ring_record records[20] = { 0 };
+	struct trace_records given = { records + 1, 19, 0, UINT64_MAX, 7 };
+	struct trace_columns columns = { 0 };
+
+	ck_assert_int_eq(trace_columns_reserve(&columns, 8), 0);
+	for (unsigned i = 0; i < 20; i++)
+		atomic_store(&records[i].head, RING_HEAD(TRACE_OP_FREE, TRACE_CALL_FREE, 1, 0));
+	append_one(&columns, &records[0]);
+	ck_assert_uint_eq(trace_columns_append_records(&columns, &given), 7);
+	ck_assert_uint_eq(given.last_ticks, 0);
+	given = (struct trace_records){ records + 8, 12, 0, UINT64_MAX, 7 };
+	ck_assert_uint_eq(trace_columns_append_records(&columns, &given), 0);
+	ck_assert_uint_eq(given.last_ticks, 7);
+	trace_columns_finish(&columns);
+}
+END_TEST
+
 START_TEST(an_event_of_edge_numbers_comes_back)
 {
 	struct trace_event events[2] = { { .op = TRACE_OP_ALLOC }, { 0 } };
@@ -247,6 +355,9 @@ int main(void)
 	tcase_add_test(tests, random_varints_come_back);
 	tcase_add_test(tests, a_varint_without_end_or_over_64_bits_is_refused);
 	tcase_add_loop_test(tests, random_events_come_back_as_they_were, 0, fewer(60));
+	tcase_add_loop_test(
+		tests, records_of_the_pool_become_the_same_columns_at_once_as_one_by_one, 0, 50);
+	tcase_add_test(tests, records_of_the_pool_stop_where_the_columns_are_full);
 	tcase_add_loop_test(tests, an_event_of_edge_numbers_comes_back, 0, n_edges);
 	tcase_add_test(tests, a_common_event_takes_few_bytes);
 	tcase_add_loop_test(tests, garbage_in_columns_is_refused_or_decoded_but_never_overrun, 0,
