@@ -82,9 +82,15 @@ static void store_losses(struct collector *collector, uint64_t ticks)
 		.source = "collector",
 		.reason = "could not be written",
 	};
+	struct store_loss undefined = {
+		.count = totals->n_dropped_definition_bytes,
+		.source = "collector",
+		.reason = "bytes of code and definitions that had no room in the trace",
+	};
 
 	store_loss(collector->writer, &stopped);
 	store_loss(collector->writer, &dropped);
+	store_loss(collector->writer, &undefined);
 	collector->n_dropped = dropped.count;
 	collector->tracker.n_losses += samples_store_losses(&collector->samples) + dropped.count;
 }

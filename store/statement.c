@@ -52,11 +52,13 @@ static void do_nothing(void *kept)
 	(void)kept;
 }
 
+/* It is taken out for a moment, in which no other thread may look. */
 static const struct kept *look_up(sqlite3 *db)
 {
+	sqlite3_mutex_enter(sqlite3_db_mutex(db));
 	void *kept = sqlite3_rollback_hook(db, do_nothing, NULL);
-
 	sqlite3_rollback_hook(db, do_nothing, kept);
+	sqlite3_mutex_leave(sqlite3_db_mutex(db));
 	return kept;
 }
 
@@ -89,8 +91,12 @@ static const struct kept *keep(sqlite3 *db, int result)
 void statement_keep(sqlite3 *db, int result)
 {
 	/* Of a statement that could not be prepared; who prepared it was told. */
-	if (db && statement_errno(result) < 0 && !look_up(db))
+	if (!db || statement_errno(result) == 0)
+		return;
+	sqlite3_mutex_enter(sqlite3_db_mutex(db)); /* the first of two threads that fail */
+	if (!look_up(db))
 		sqlite3_rollback_hook(db, do_nothing, (void *)keep(db, result));
+	sqlite3_mutex_leave(sqlite3_db_mutex(db));
 }
 
 int statement_kept(sqlite3 *db)

@@ -47,17 +47,21 @@ enum touch_shown {
 	SHOWN_DETAIL = 4,
 };
 
+/* From 0 up to below 1, by a number: splitmix64's mixing, as in statistics.c. */
+static inline double touch_draw(uint64_t z)
+{
+	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+	return (double)((z ^ z >> 31) >> 11) * 0x1p-53;
+}
+
 /*
  * A sample of CPU time has touches with parts of its time: in pictures it is at one of them, drawn
  * by their shares, or nowhere, where that one has no address. *before: the sum of those before.
  */
 static inline bool touch_is_drawn(int64_t sample, double share, double *before)
 {
-	/* From 0 up to below 1, by the sample. splitmix64's mixing, as in statistics.c. */
-	uint64_t z = (uint64_t)sample * UINT64_C(0x9e3779b97f4a7c15);
-	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-	double drawn = (double)((z ^ z >> 31) >> 11) * 0x1p-53, from = *before;
+	double drawn = touch_draw((uint64_t)sample * UINT64_C(0x9e3779b97f4a7c15)), from = *before;
 
 	*before += share;
 	return from <= drawn && drawn < *before;

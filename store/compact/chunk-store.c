@@ -189,7 +189,7 @@ static int read_head(struct chunk_store *store, sqlite3_stmt *row)
 	};
 
 	if (number < 0 || number >= CHUNK_SERIES || n_rows < 1 || n_rows > CHUNK_ROWS ||
-	    head.id < 0 || head.id > INT64_MAX / CHUNK_FRAMES - 1 ||
+	    head.id < 1 || head.id > INT64_MAX / CHUNK_FRAMES - 1 ||
 	    head.last_row < head.first_row ||
 	    (uint64_t)head.last_row - (uint64_t)head.first_row < (uint64_t)n_rows - 1)
 		return -EBADMSG;

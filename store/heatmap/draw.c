@@ -53,7 +53,7 @@ static int compare(const void *a, const void *b, void *context)
 }
 
 /* The largest first, and those beyond what there is room for go. */
-static void sort(struct picture_job *job)
+void picture_blocks_settle(struct picture_job *job)
 {
 	struct picture *picture = job->picture;
 
@@ -66,11 +66,6 @@ static void sort(struct picture_job *job)
 	job->least_area = area_of(&picture->blocks[PICTURE_MAX_BLOCKS - 1], job);
 }
 
-void picture_blocks_settle(struct picture_job *job)
-{
-	sort(job);
-}
-
 static void keep(struct picture_job *job, const struct picture_block *block)
 {
 	struct picture *picture = job->picture;
@@ -78,7 +73,7 @@ static void keep(struct picture_job *job, const struct picture_block *block)
 	if (job->least_area > 0 && area_of(block, job) < job->least_area)
 		return;
 	if (picture->n_drawn_blocks == PICTURE_BLOCKS_KEPT)
-		sort(job);
+		picture_blocks_settle(job);
 	picture->blocks[picture->n_drawn_blocks++] = *block;
 }
 

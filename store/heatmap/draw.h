@@ -49,7 +49,8 @@ int picture_blocks_draw(struct picture_job *job);
 
 /* All touches one by one, when there are few. */
 int picture_touches_list(struct picture_job *job);
-/* The drawn blocks in their order. */
+
+/* The drawn blocks in their order; those beyond what there is room for go. */
 void picture_blocks_settle(struct picture_job *job);
 
 /* ---- The grid ---- */
@@ -67,6 +68,10 @@ void picture_blocks_settle(struct picture_job *job);
 #define PICTURE_TILE_COLUMNS (PICTURE_GRID_COLUMNS / PICTURE_TILE)
 #define PICTURE_TILE_ROWS    (PICTURE_GRID_ROWS / PICTURE_TILE)
 #define PICTURE_BLOCKS	     "blocks" /* picture_tile.colour of blocks */
+
+/* Its axes for a process. Returns 0 or -ENOMEM; finish both in any case. */
+int picture_grid_cells(const struct picture_process *process, struct picture_cells *columns,
+		       struct picture_cells *rows);
 
 struct db;
 

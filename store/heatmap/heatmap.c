@@ -132,13 +132,10 @@ static unsigned cells_between(const struct picture_cells *cells, uint64_t from, 
 /* What is counted in cells of the grid is answered in them, where they are coarser. */
 static int fit_to_grid(struct picture_job *job)
 {
-	const struct picture_process *process = job->process;
 	struct picture_request *request = &job->picture->request;
 	struct picture_cells columns = { 0 }, rows = { 0 };
-	int r = picture_cells_init(&columns, picture_time(process->from_ns),
-				   picture_time(process->to_ns), PICTURE_GRID_COLUMNS);
+	int r = picture_grid_cells(job->process, &columns, &rows);
 
-	r = r ?: picture_cells_init(&rows, 0, process->height, PICTURE_GRID_ROWS);
 	if (r == 0 && job->picture->cell_ns) {
 		uint64_t from = snap(&columns, picture_time(request->from_ns), false);
 		uint64_t to = snap(&columns, picture_time(request->to_ns), true);

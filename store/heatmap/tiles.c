@@ -49,6 +49,15 @@ static void finish_writer(struct writer *writer)
 }
 #define auto_writer __attribute__((cleanup(finish_writer)))
 
+int picture_grid_cells(const struct picture_process *process, struct picture_cells *columns,
+		       struct picture_cells *rows)
+{
+	int r = picture_cells_init(columns, picture_time(process->from_ns),
+				   picture_time(process->to_ns), PICTURE_GRID_COLUMNS);
+
+	return r ?: picture_cells_init(rows, 0, process->height, PICTURE_GRID_ROWS);
+}
+
 /* ---- Tiles ---- */
 
 /* What the rows of picture_tile say beside their bytes. */
@@ -326,15 +335,12 @@ static int write_process(struct picture_store *store, int64_t run_id, int64_t pr
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
 	writer.process = process;
-	r = picture_cells_init(&writer.columns, picture_time(process->from_ns),
-			       picture_time(process->to_ns), PICTURE_GRID_COLUMNS);
-	r = r ?: picture_cells_init(&writer.rows, 0, process->height, PICTURE_GRID_ROWS);
+	r = picture_grid_cells(process, &writer.columns, &writer.rows);
 	if (r < 0 || !writer.encoder)
 		return r < 0 ? r : -ENOMEM;
-	r = statement_prepare(store->db,
-			      "INSERT INTO picture_tile(run_id, process_id, colour, source_id,"
-			      " number, n, data) VALUES(?, ?, ?, ?, ?, ?, ?)",
-			      &writer.insert);
+	r = statement_insert(store->db,
+			     "picture_tile(run_id, process_id, colour, source_id, number, n, data)",
+			     7, &writer.insert);
 	if (r == 0 && has_many_touches(process))
 		r = write_touches(&writer);
 	if (r == 0 && has_many_blocks(process))
@@ -410,12 +416,9 @@ static void map_cells(const struct picture_cells *grid, const struct picture_cel
 
 static int init_reader(struct reader *reader, struct picture_job *job)
 {
-	const struct picture_process *process = job->process;
-	int r = picture_cells_init(&reader->columns, picture_time(process->from_ns),
-				   picture_time(process->to_ns), PICTURE_GRID_COLUMNS);
+	int r = picture_grid_cells(job->process, &reader->columns, &reader->rows);
 
 	reader->job = job;
-	r = r ?: picture_cells_init(&reader->rows, 0, process->height, PICTURE_GRID_ROWS);
 	if (r < 0)
 		return r;
 	map_cells(&reader->columns, &job->canvas.times, reader->column_of);

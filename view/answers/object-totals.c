@@ -8,6 +8,7 @@
 #include "common/array.h"
 #include "report/text/json.h"
 #include "schemas/trace-format.h"
+#include "store/touch.h"
 
 /* -1 of 0, else the power of two. */
 static int log2_of(int64_t value)
@@ -64,17 +65,13 @@ static void add_level(struct object_tally *tally, const struct object_touch *tou
 	level->latency += touch->latency >= 0 ? (uint64_t)touch->latency : 0;
 }
 
-/* From 0 up to below 1, by what is touched when. splitmix64's mixing, as in statistics.c. */
+/* By what is touched when. */
 static double draw_of(const struct object_touch *touch)
 {
-	uint64_t z =
-		(uint64_t)touch->time_ns + ((uint64_t)touch->offset ^ (uint64_t)touch->frame << 32 ^
-					    (uint64_t)touch->block << 44) *
-						   UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t what = (uint64_t)touch->offset ^ (uint64_t)touch->frame << 32 ^
+			(uint64_t)touch->block << 44;
 
-	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-	return (double)((z ^ z >> 31) >> 11) * 0x1p-53;
+	return touch_draw((uint64_t)touch->time_ns + what * UINT64_C(0x9e3779b97f4a7c15));
 }
 
 static void add_place(struct object_tally *tally, const struct object_touch *touch, bool counts)

@@ -854,6 +854,10 @@ START_TEST(damaged_chunks_are_refused)
 		run_sql(&world, "ROLLBACK");
 	}
 	ck_assert_int_gt(n_refused, fewer(50));
+	/* Whole, but with a number that readers have for "none". */
+	run_sql(&world, "UPDATE touch_column SET id = id % 256 WHERE id / 256 = 1");
+	run_sql(&world, "UPDATE touch_chunk SET id = 0 WHERE id = 1");
+	ck_assert_int_eq(selection_apply(&world.db, &selection), -EBADMSG);
 	end(&world);
 }
 END_TEST
