@@ -423,6 +423,7 @@ static int add_events(struct import *import, const struct trace_item *item)
 			.start_ticks = import->clock.start_ticks,
 			.columns = item->columns,
 			.n_bytes = item->n_bytes,
+			.memory = feed_keep(&import->feed),
 		};
 		return merge_add(import->merge, &frame);
 	}

@@ -18,6 +18,7 @@ struct feed_class {
 	const struct trace_damage *(*damage)(const void *self);
 	uint64_t (*offset)(const void *self);
 	void (*close)(void *self);
+	void *(*keep)(void *self); /* NULL: no item can be kept */
 };
 
 struct feed {
@@ -74,4 +75,13 @@ static inline const struct trace_damage *feed_damage(const struct feed *feed)
 static inline uint64_t feed_offset(const struct feed *feed)
 {
 	return feed->class->offset(feed->self);
+}
+
+/*
+ * The memory that the last item lies in, with columns and TRACE_VARINT_SLACK bytes behind them,
+ * becomes the caller's, who free()s it. NULL: it is valid until the next one only.
+ */
+static inline void *feed_keep(struct feed *feed)
+{
+	return feed->class->keep ? feed->class->keep(feed->self) : NULL;
 }

@@ -18,7 +18,7 @@ struct frame {
 	struct frame *next;
 	uint64_t start_ticks;
 	struct trace_columns_place place;
-	uint8_t body[];
+	void *memory; /* that it lies in */
 };
 
 /*
@@ -72,7 +72,7 @@ static void drop_frame(struct stream *stream)
 	stream->frames = frame->next;
 	if (!stream->frames)
 		stream->last_frame = &stream->frames;
-	free(frame);
+	free_all(frame->memory, frame);
 }
 
 static void free_stream(struct stream *stream)
@@ -420,18 +420,28 @@ int merge_push(struct merge *merge, uint32_t thread, uint32_t process,
 	return r < 0 ? r : settle(merge, stream);
 }
 
+/* Columns with slack behind them, in memory of their own. */
+static uint8_t *copy_columns(const struct merge_frame *added)
+{
+	uint8_t *copy = malloc(added->n_bytes + TRACE_VARINT_SLACK);
+
+	if (copy) {
+		memcpy(copy, added->columns, added->n_bytes);
+		memset(copy + added->n_bytes, 0, TRACE_VARINT_SLACK);
+	}
+	return copy;
+}
+
 int merge_add(struct merge *merge, const struct merge_frame *added)
 {
 	struct stream *stream = stream_of(merge, added->thread, added->process);
-	struct frame *frame = malloc(sizeof(*frame) + added->n_bytes + TRACE_VARINT_SLACK);
+	struct frame *frame = malloc(sizeof(*frame));
+	void *memory = added->memory ?: copy_columns(added);
 
-	if (!stream || !frame)
-		return free(frame), -ENOMEM;
-	frame->next = NULL;
-	frame->start_ticks = added->start_ticks;
-	memcpy(frame->body, added->columns, added->n_bytes);
-	memset(frame->body + added->n_bytes, 0, TRACE_VARINT_SLACK);
-	trace_columns_begin(frame->body, &frame->place);
+	if (!stream || !frame || !memory)
+		return free_all(memory, frame), -ENOMEM;
+	*frame = (struct frame){ .start_ticks = added->start_ticks, .memory = memory };
+	trace_columns_begin(added->memory ? added->columns : memory, &frame->place);
 	*stream->last_frame = frame;
 	stream->last_frame = &frame->next;
 	stream->is_used = true;

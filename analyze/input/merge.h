@@ -57,13 +57,17 @@ struct merge *merge_close(struct merge *merge); /* accepts NULL, returns NULL */
 int merge_push(struct merge *merge, uint32_t thread, uint32_t process,
 	       const struct trace_event *event, uint64_t start_ticks);
 
-/* The same for all of a frame whose events are decoded when their turn comes. It is copied. */
+/*
+ * The same for all of a frame whose events are decoded when their turn comes. The memory that its
+ * columns lie in is freed then, or at a failure; NULL: they are copied.
+ */
 struct merge_frame {
 	uint32_t thread;
 	uint32_t process;
 	uint64_t start_ticks;
 	const uint8_t *columns; /* verified: trace_item.columns */
 	size_t n_bytes;
+	void *memory; /* TRACE_VARINT_SLACK bytes behind the columns are its, too */
 };
 int merge_add(struct merge *merge, const struct merge_frame *frame);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/cleanup.h"
 #include "common/worker-thread.h"
 #include "trace/varint.h"
 
@@ -30,7 +31,8 @@ struct ahead {
 	bool has_ended;
 	bool is_joined;
 	bool gives_up; /* nobody wants what is left */
-	struct ahead_item *taken;
+	struct ahead_item *taken; /* NULL also: its memory was given away */
+	uint64_t offset; /* of the file, behind it */
 	struct trace_damage damage; /* when it was opened */
 	struct trace_file_header header;
 };
@@ -186,8 +188,16 @@ static int next_item(void *self, struct trace_item *ret_item)
 		join(ahead);
 		return ahead->result;
 	}
+	ahead->offset = copy->offset;
 	*ret_item = copy->item;
 	return 1;
+}
+
+static void *keep_item(void *self)
+{
+	struct ahead *ahead = self;
+
+	return steal_ptr(&ahead->taken);
 }
 
 static const struct trace_file_header *header_of(const void *self)
@@ -206,9 +216,7 @@ static uint64_t offset_of(const void *self)
 {
 	const struct ahead *ahead = self;
 
-	return ahead->is_joined ? feed_offset(&ahead->inner)
-	       : ahead->taken	? ahead->taken->offset
-				: 0;
+	return ahead->is_joined ? feed_offset(&ahead->inner) : ahead->offset;
 }
 
 static void close_ahead(void *self)
@@ -232,8 +240,8 @@ static void close_ahead(void *self)
 	free(ahead);
 }
 
-static const struct feed_class ahead_class = { next_item, header_of, damage_of, offset_of,
-					       close_ahead };
+static const struct feed_class ahead_class = { next_item, header_of,   damage_of,
+					       offset_of, close_ahead, keep_item };
 
 int feed_ahead(struct feed *feed)
 {

@@ -37,14 +37,28 @@ void alignment_allocation(struct alignment *alignment, const struct alignment_mo
 	if (n == 0 ||
 	    strays->items[(strays->n - 1) % ALIGNMENT_RING].time_ns < block->time_ns - ALIGNMENT_NS)
 		return;
-	for (size_t i = 0; i < n; i++) {
-		struct alignment_moment *stray = &strays->items[i];
+	for (size_t i = 0; i < n; i++) { /* from the last one on */
+		struct alignment_moment *stray =
+			&strays->items[(strays->n - 1 - i) % ALIGNMENT_RING];
+		bool is_old = stray->time_ns < block->time_ns - ALIGNMENT_NS;
 
-		if (stray->time_ns < block->time_ns - ALIGNMENT_NS || !is_within(block, stray))
+		if (is_old && i + 1 < alignment->n_in_order)
+			i = alignment->n_in_order - 1; /* those between are older */
+		if (is_old || !is_within(block, stray))
 			continue;
 		alignment->n_before++;
 		stray->process_row = 0; /* counted */
 	}
+}
+
+static void remember_stray(struct alignment *alignment, const struct alignment_moment *access)
+{
+	const struct alignment_ring *strays = &alignment->strays;
+	bool is_next = strays->n > 0 &&
+		       strays->items[(strays->n - 1) % ALIGNMENT_RING].time_ns <= access->time_ns;
+
+	alignment->n_in_order = is_next ? alignment->n_in_order + 1 : 1;
+	remember(&alignment->strays, access);
 }
 
 void alignment_free(struct alignment *alignment, const struct alignment_moment *block)
@@ -79,5 +93,5 @@ void alignment_touch(struct alignment *alignment, const struct touch *touch)
 			   access.time_ns + ALIGNMENT_NS))
 		alignment->n_before++;
 	else
-		remember(&alignment->strays, &access);
+		remember_stray(alignment, &access);
 }

@@ -107,6 +107,22 @@ START_TEST(what_an_allocator_does_to_its_blocks_does_not_count)
 }
 END_TEST
 
+START_TEST(an_access_is_found_behind_older_ones_that_came_later)
+{
+	for (unsigned n_older = 0; n_older < 4; n_older++) {
+		set_up();
+		touch(200000, 4096, OWNER_mapping, TRACE_ROLE_FAULT);
+		for (unsigned i = 0; i < n_older; i++)
+			touch(100000 + i, 8192, OWNER_mapping, TRACE_ROLE_FAULT);
+		touch(200100, 16384, OWNER_mapping, TRACE_ROLE_FAULT);
+		allocation(200200, 8192);
+		check_counts(0, 0, 0);
+		allocation(200200, 4096);
+		check_counts(0, 1, 0);
+	}
+}
+END_TEST
+
 START_TEST(only_the_last_moments_are_remembered)
 {
 	for (unsigned i = 0; i < 10 * ALIGNMENT_RING; i++)
@@ -130,6 +146,7 @@ int main(void)
 		       an_access_before_the_birth_of_its_block_is_counted_once_whoever_comes_first);
 	tcase_add_test(tcase, other_processes_roles_and_owners_do_not_count);
 	tcase_add_test(tcase, what_an_allocator_does_to_its_blocks_does_not_count);
+	tcase_add_test(tcase, an_access_is_found_behind_older_ones_that_came_later);
 	tcase_add_test(tcase, only_the_last_moments_are_remembered);
 	return suite_run(suite);
 }
