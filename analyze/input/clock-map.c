@@ -197,8 +197,15 @@ static void hold(struct merge_clock *clock, const struct merge_clock_pair *line)
 
 int64_t merge_clock_find(struct merge_clock *clock, uint64_t ticks)
 {
-	if (clock->n < 2)
+	if (clock->n < 2) {
+		bool is_held = clock->ns_per_tick > 0 && clock->ns_per_tick < HELD_MAX_SLOPE;
+
+		clock->held_from = clock->start_ticks;
+		clock->held_ns = 0;
+		clock->held_slope = clock->ns_per_tick;
+		clock->held_ticks = is_held ? HELD_MAX_TICKS : 0;
 		return to_ns((double)distance(clock->start_ticks, ticks) * clock->ns_per_tick);
+	}
 
 	const struct merge_clock_pair *line = line_of(clock, ticks);
 	hold(clock, line);
