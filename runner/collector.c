@@ -17,6 +17,8 @@
 #define MIN_INTERVAL_NS	 NS_PER_MS
 #define MAX_INTERVAL_NS	 (50 * NS_PER_MS)
 #define BUSY_INTERVAL_NS (20 * NS_PER_MS)
+#define CALM_INTERVAL_NS (100 * NS_PER_MS)
+#define CALM_PART	 32 /* of the time in which nothing was new a round may take */
 /* And up to twice that, so that it falls into step with nothing. */
 #define HASTE_INTERVAL_NS (3 * NS_PER_MS)
 #define ROUND_BYTES	  (4u << 20) /* what a round should find: it stays in the caches */
@@ -330,6 +332,24 @@ int64_t collector_round(struct collector *collector)
 	return n;
 }
 
+/*
+ * A round costs the same for few samples as for many: to wake, to read what may have changed. So
+ * rounds are rare where nothing is new. Allocations may come at any speed.
+ */
+static uint64_t longest_interval(const struct collector *collector, bool is_busy)
+{
+	/* Something runs: its code must be taken before it ends. */
+	uint64_t usual = is_busy ? BUSY_INTERVAL_NS : MAX_INTERVAL_NS;
+	uint64_t most = collector->options->no_alloc ? CALM_INTERVAL_NS : MAX_INTERVAL_NS;
+	uint64_t calm = samples_calm_ns(&collector->samples, collector->now_ns) / CALM_PART;
+
+	if (samples_want_haste(&collector->samples) || watches_want_haste(&collector->watches))
+		return HASTE_INTERVAL_NS + collector->now_ns % HASTE_INTERVAL_NS;
+	if (calm < usual)
+		return usual;
+	return calm < most ? calm : most;
+}
+
 /* Come back when a round's worth should be there. */
 static void adapt_interval(struct collector *collector, int64_t n_slots)
 {
@@ -341,9 +361,7 @@ static void adapt_interval(struct collector *collector, int64_t n_slots)
 	uint64_t target = (uint64_t)collector->pool->n_shared * RING_CHUNK_BYTES / 16;
 	uint64_t elapsed = collector->now_ns - collector->last_round_ns;
 	uint64_t interval = 2 * collector->interval_ns;
-	/* Something runs: its code must be taken before it ends. */
-	bool is_busy = bytes > 0 || collector->samples.n_new > 0;
-	uint64_t most = is_busy ? BUSY_INTERVAL_NS : MAX_INTERVAL_NS;
+	uint64_t most = longest_interval(collector, bytes > 0 || collector->samples.n_new > 0);
 
 	if (bytes < chunk_bytes)
 		bytes = chunk_bytes;
@@ -351,8 +369,6 @@ static void adapt_interval(struct collector *collector, int64_t n_slots)
 		target = ROUND_BYTES;
 	if (bytes > 0 && elapsed * target / bytes < interval)
 		interval = elapsed * target / bytes;
-	if (samples_want_haste(&collector->samples) || watches_want_haste(&collector->watches))
-		most = HASTE_INTERVAL_NS + collector->now_ns % HASTE_INTERVAL_NS;
 	if (collector->pages_ns && (uint64_t)collector->pages_ns < most)
 		most = (uint64_t)collector->pages_ns;
 	if (interval > most)
@@ -472,14 +488,28 @@ static int wait_epoll(int epoll_fd, struct epoll_event *events, int n_events, ui
 	return n;
 }
 
+/* Periods are turned between rare rounds too: else all their turns were in step with them. */
 static int wait_for_events(struct collector *collector)
 {
 	struct epoll_event events[64];
-	uint64_t most_ns = collector_control_wait(collector);
-	int n = wait_epoll(collector->epoll_fd, events, 64,
-			   collector->interval_ns < most_ns ? collector->interval_ns : most_ns);
+	uint64_t most_ns = collector_control_wait(collector), now_ns = clock_ns(CLOCK_MONOTONIC);
+	uint64_t end_ns =
+		now_ns + (collector->interval_ns < most_ns ? collector->interval_ns : most_ns);
+	int n = 0, err = 0;
 
-	collector->now_ns = clock_ns(CLOCK_MONOTONIC);
+	do {
+		uint64_t until_ns = samples_next_turn_ns(&collector->samples);
+
+		if (until_ns < now_ns + BUSY_INTERVAL_NS)
+			until_ns = now_ns + BUSY_INTERVAL_NS;
+		if (until_ns > end_ns)
+			until_ns = end_ns;
+		n = wait_epoll(collector->epoll_fd, events, 64, until_ns - now_ns);
+		now_ns = clock_ns(CLOCK_MONOTONIC);
+	} while (n == 0 && now_ns < end_ns && (err = samples_turn(&collector->samples)) == 0);
+	collector->now_ns = now_ns;
+	if (err < 0)
+		return err;
 	if (n < 0)
 		return errno == EINTR ? 0 : -errno;
 	for (int i = 0; i < n; i++)

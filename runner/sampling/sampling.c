@@ -294,6 +294,7 @@ static int tell_tracker(struct samples *samples)
 	}
 	free(entries);
 	samples->task_bytes = 0;
+	samples->news_ns = clock_ns(CLOCK_MONOTONIC);
 	return 0;
 }
 
@@ -367,7 +368,7 @@ static int store_turn(const struct samples_stream *stream, const struct pmu_turn
 }
 
 /* Nothing to be changed when recording has stopped. A rate that stays as it is loses nothing. */
-static int look_at_rate(struct samples *samples)
+int samples_turn(struct samples *samples)
 {
 	struct samples_rate_now now = { .n_births = samples->n_births };
 	struct pmu_turn turn;
@@ -427,8 +428,23 @@ int samples_read(struct samples *samples, uint64_t now_ticks, const struct clock
 		err = samples_private_flush(samples->private_samples, take_private, read_tasks,
 					    samples);
 	err = err ?: page_nodes_flush(&samples->nodes);
+	if (samples_want_haste(samples))
+		samples->news_ns = clock_ns(CLOCK_MONOTONIC);
 	samples_rate_spent(&samples->rate, begin_ns);
-	return err < 0 ? err : look_at_rate(samples);
+	return err < 0 ? err : samples_turn(samples);
+}
+
+uint64_t samples_calm_ns(const struct samples *samples, uint64_t now_ns)
+{
+	return samples->news_ns && now_ns > samples->news_ns ? now_ns - samples->news_ns : 0;
+}
+
+uint64_t samples_next_turn_ns(const struct samples *samples)
+{
+	for (size_t i = 0; i < samples->n_streams && !samples->is_muted; i++)
+		if (samples->streams[i].source->is_timed)
+			return samples->rate.next_turn_ns;
+	return UINT64_MAX;
 }
 
 int samples_flush(struct samples *samples)

@@ -61,6 +61,7 @@ struct samples {
 	size_t tasks_room;
 	uint64_t n_births; /* of threads and processes */
 	uint64_t n_new; /* samples that the last reading found */
+	uint64_t news_ns; /* CLOCK_MONOTONIC of the last one that found a new map, thread or code */
 	uint64_t n_unusable; /* records that could not be parsed */
 	bool is_muted; /* recording has stopped: drop and count */
 	uint64_t n_dropped;
@@ -148,6 +149,15 @@ void samples_forget(struct samples *samples, uint32_t process_id);
 
 /* Whether code is being made, or threads and processes: what ran is told by looking soon. */
 bool samples_want_haste(const struct samples *samples);
+
+/* For how long nothing was new: no process, thread, map of code or code that changes. */
+uint64_t samples_calm_ns(const struct samples *samples, uint64_t now_ns);
+
+/* When the period of the source that samples by time should be turned (CLOCK_MONOTONIC). */
+uint64_t samples_next_turn_ns(const struct samples *samples);
+
+/* Turn it if it is time to, as samples_read() does. Returns 0 or the writer's negative errno. */
+int samples_turn(struct samples *samples);
 
 /*
  * File descriptors that become readable when a ring fills up are added to epoll_fd with that tag.
