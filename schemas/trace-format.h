@@ -24,7 +24,7 @@
 #define TRACE_FOOTER_MAGIC    "MEMSIEND"
 #define TRACE_FRAME_MAGIC     UINT32_C(0x4653f14d) /* unlikely in text and in zstd data */
 #define TRACE_VERSION_MAJOR   1
-#define TRACE_VERSION_MINOR   4
+#define TRACE_VERSION_MINOR   5
 #define TRACE_SEGMENT_BYTES   (4u << 20) /* of raw bodies, before compression */
 #define TRACE_SEGMENT_NS      UINT64_C(1000000000)
 #define TRACE_FRAME_MAX_BYTES (16u << 20) /* of a body, stored or raw: larger is damage */
@@ -288,7 +288,7 @@ enum trace_code_kind {
 	TRACE_CODE_FIXED, /* code that stays as it is for as long as it is mapped */
 	TRACE_CODE_DATA, /* snapshot of read-only data (GOT, switch tables) */
 	TRACE_CODE_CHANGING, /* code that may be written to: lines of what this reading found new */
-	TRACE_CODE_HELD, /* struct trace_held, each with its ranges: what was loaded from them */
+	TRACE_CODE_HELD, /* struct trace_held[address], all their ranges, all words of these */
 };
 
 #define TRACE_CODE_PAGE_BYTES 4096u
@@ -309,21 +309,21 @@ struct trace_code {
 };
 
 /*
- * What memory held that a sample's window loads addresses from, read behind the sample: n_ranges
- * times the address of the first of up to 8 words (of 8 bytes, aligned) with the number of words
- * less 1 in its low 3 bits, and the words. Where a reading before had seen all of these words, it
- * tells whether they have changed since; then there are no ranges. Times in CLOCK_MONOTONIC_RAW.
+ * What memory held that a sample's window loads addresses from. A range: address of the first word
+ * of 8 bytes + words (1 to 8) - 1; with TRACE_HELD_SAME the words are those that were stored last.
  */
 struct trace_held {
 	uint64_t ip; /* of the sample */
 	uint64_t loop; /* the lowest address of its window: what changes is told by loops */
-	uint64_t before_raw_ns; /* the end of that reading; 0: there was none */
+	uint64_t before_raw_ns; /* CLOCK_MONOTONIC_RAW, the end of that one; 0: none */
 	uint64_t after_raw_ns; /* the begin of this one */
 	uint32_t n_ranges;
-	uint32_t has_changed;
+	uint32_t has_changed; /* a word, since that reading: then there are no ranges */
 };
 _Static_assert(sizeof(struct trace_held) == 40, "trace_held is ABI");
-#define TRACE_HELD_WORDS 8u
+#define TRACE_HELD_WORDS   8u
+#define TRACE_HELD_SAME	   (UINT64_C(1) << 63)
+#define TRACE_HELD_SAME_NS UINT64_C(31000000000) /* at most so long before */
 
 /* A decoded access of `record --private`: no registers, no bytes of the program. */
 struct trace_access {

@@ -228,24 +228,19 @@ int cut_aux(struct cut *cut, const struct trace_item *item)
 
 /* ---- Code ---- */
 
-/* What memory held for samples behind the cut. */
+/* What memory held for samples behind the cut, or what those refer to. */
 static bool has_late_held(const struct cut *cut, const struct trace_item *item)
 {
+	const struct trace_code *head = item->code.head;
 	const uint8_t *bytes = item->code.bytes;
 	bool is_late = false;
 
-	for (size_t at = 0; !is_late && at + sizeof(struct trace_held) <= item->n;) {
+	for (size_t i = 0; !is_late && i < head->address && i < item->n / sizeof(struct trace_held);
+	     i++) {
 		struct trace_held held;
 
-		memcpy(&held, bytes + at, sizeof(held));
-		is_late = is_behind(cut, held.after_raw_ns);
-		at += sizeof(held);
-		for (uint32_t i = 0; i < held.n_ranges && at + 8 <= item->n; i++) {
-			uint64_t first;
-
-			memcpy(&first, bytes + at, sizeof(first));
-			at += 8 + (first % TRACE_HELD_WORDS + 1) * 8;
-		}
+		memcpy(&held, bytes + i * sizeof(held), sizeof(held));
+		is_late = is_behind(cut, held.after_raw_ns + TRACE_HELD_SAME_NS);
 	}
 	return is_late;
 }

@@ -26,7 +26,9 @@
 #define MAX_ANEW	 6u
 #define MAX_IN_ROUND	 2048u /* samples that are decoded */
 #define MAX_BYTES	 (UINT64_C(128) << 20) /* of the whole recording */
-#define MAX_HELD_BYTES	 (256u << 10) /* before they are handed on */
+#define MAX_READINGS	 2048u /* before they are handed on, ... */
+#define MAX_ALL_RANGES	 (4 * MAX_READINGS) /* of all of these */
+#define MAX_ALL_WORDS	 (2 * MAX_ALL_RANGES)
 #define ENOUGH_BYTES	 (32u << 10) /* to hand them on behind a round */
 #define WAIT_NS		 (UINT64_C(500) << 20) /* as long may fewer wait */
 #define BELOW_BYTES	 128u /* code may use as much below its stack pointer */
@@ -85,6 +87,17 @@ struct held {
 	bool is_learning; /* all are, and noted, as far as there is room */
 };
 
+/* Those of a process that wait to be handed on, as a frame has them. */
+struct readings {
+	uint32_t process_id;
+	uint32_t n, n_ranges, n_words; /* words are put when pages were read behind the samples */
+	uint32_t n_settled, n_settled_ranges; /* of which that was done */
+	uint32_t n_wanted; /* words, with those of the others */
+	struct trace_held heads[MAX_READINGS];
+	uint64_t ranges[MAX_ALL_RANGES];
+	uint64_t words[MAX_ALL_WORDS];
+};
+
 struct run_data {
 	struct code_changing_sink sink;
 	struct run_code *code;
@@ -100,12 +113,9 @@ struct run_data {
 	bool is_forbidden; /* the kernel does not let us, and may log each attempt: that process */
 	pid_t forbidden_pid;
 	uint32_t n_in_round;
-	uint32_t held_process; /* whose bytes wait to be handed on */
-	size_t n_held;
-	size_t n_settled; /* of these bytes: pages were read behind their samples */
+	struct readings readings;
 	uint64_t held_since_ns;
 	bool has_begun; /* who reads the trace has to know early that there are any */
-	uint8_t *held; /* MAX_HELD_BYTES */
 	uint64_t ticks;
 	struct held window_held;
 	struct decode_window window;
@@ -357,40 +367,51 @@ static void find_variables(struct run_data *data, struct loads *ret_loads)
 	*ret_loads = useful;
 }
 
-static size_t held_bytes(const struct held *held)
+static uint32_t words_of(uint64_t range)
 {
-	size_t n = sizeof(held->head);
-
-	for (uint32_t i = 0; i < held->head.n_ranges; i++)
-		n += sizeof(uint64_t) + held->ranges[i].n_words * WORD_BYTES;
-	return n;
+	return (uint32_t)(range & (TRACE_HELD_WORDS - 1)) + 1;
 }
 
-/*
- * Look through the ranges of one sample's words. Returns the bytes they take; *ret_is_lost: a page
- * was not to be had again.
- */
-static size_t look_at_ranges(struct run_data *data, struct trace_held *head, const uint8_t *ranges,
-			     bool *ret_is_lost)
+static uint64_t address_of(uint64_t range)
 {
-	size_t at = 0;
+	return range & ~(uint64_t)(TRACE_HELD_WORDS - 1);
+}
 
-	*ret_is_lost = false;
+/* Whether the words of a reading have changed. False: a page was not to be had again. */
+static bool look_at_ranges(struct run_data *data, struct trace_held *head, const uint64_t *ranges)
+{
 	for (uint32_t i = 0; i < head->n_ranges; i++) {
-		uint64_t range;
-
-		memcpy(&range, ranges + at, sizeof(range));
-		uint64_t address = range & ~(uint64_t)(TRACE_HELD_WORDS - 1);
-		uint64_t n_words = (range & (TRACE_HELD_WORDS - 1)) + 1;
+		uint64_t address = address_of(ranges[i]);
 		const struct data_page *page =
-			data_pages_settled(data->pages, data->held_process, address);
+			data_pages_settled(data->pages, data->readings.process_id, address);
 
-		*ret_is_lost |= !page;
-		for (uint64_t k = 0; page && page->before_ns && k < n_words; k++)
+		if (!page)
+			return false;
+		for (uint32_t k = 0; page->before_ns && k < words_of(ranges[i]); k++)
 			head->has_changed |= data_page_has_changed(page, address + k * WORD_BYTES);
-		at += sizeof(range) + n_words * WORD_BYTES;
 	}
-	return at;
+	return true;
+}
+
+/* Put ranges, and words that the trace does not have. They are as the sample saw them. */
+static void put_ranges(struct run_data *data, const uint64_t *ranges, uint32_t n, uint64_t now_ns)
+{
+	struct readings *all = &data->readings;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t range = ranges[i], address = address_of(range);
+		uint32_t n_words = words_of(range);
+		struct data_page *page = data_pages_settled(data->pages, all->process_id, address);
+
+		if (data_page_store(page, address, n_words, now_ns)) {
+			range |= TRACE_HELD_SAME;
+		} else {
+			memcpy(all->words + all->n_words, page->bytes + address % PAGE_BYTES,
+			       n_words * WORD_BYTES);
+			all->n_words += n_words;
+		}
+		all->ranges[all->n_settled_ranges++] = range;
+	}
 }
 
 /*
@@ -399,34 +420,35 @@ static size_t look_at_ranges(struct run_data *data, struct trace_held *head, con
  */
 static void settle(struct run_data *data)
 {
-	size_t to = data->n_settled;
+	struct readings *all = &data->readings;
 
-	if (data->n_held == to)
+	if (all->n == all->n_settled)
 		return;
 	uint64_t after_ns = data_pages_settle(data->pages);
 
-	for (size_t at = to; at < data->n_held;) {
-		struct trace_held head;
-		bool is_lost;
+	for (uint32_t i = all->n_settled, at = all->n_settled_ranges; i < all->n; i++) {
+		struct trace_held head = all->heads[i];
+		const uint64_t *ranges = all->ranges + at;
 
-		memcpy(&head, data->held + at, sizeof(head));
-		size_t n_bytes =
-			look_at_ranges(data, &head, data->held + at + sizeof(head), &is_lost);
-		const uint8_t *ranges = data->held + at + sizeof(head);
-
-		at += sizeof(head) + n_bytes;
-		if (is_lost)
+		at += head.n_ranges;
+		if (!look_at_ranges(data, &head, ranges))
 			continue;
 		if (head.has_changed)
 			head.n_ranges = 0;
 		if (head.after_raw_ns == 0)
 			head.after_raw_ns = after_ns;
-		memmove(data->held + to + sizeof(head), ranges, head.n_ranges ? n_bytes : 0);
-		memcpy(data->held + to, &head, sizeof(head));
-		to += sizeof(head) + (head.n_ranges ? n_bytes : 0);
+		put_ranges(data, ranges, head.n_ranges, after_ns);
+		all->heads[all->n_settled++] = head;
 		data->counts.n_samples++;
 	}
-	data->n_held = data->n_settled = to;
+	all->n = all->n_settled;
+	all->n_ranges = all->n_settled_ranges;
+	all->n_wanted = all->n_words;
+}
+
+static size_t n_held_bytes(const struct readings *all)
+{
+	return all->n * sizeof(all->heads[0]) + (all->n_ranges + all->n_wanted) * WORD_BYTES;
 }
 
 /*
@@ -437,54 +459,55 @@ static bool is_time(const struct run_data *data)
 {
 	uint64_t now_ns = data_pages_begin_ns(data->pages);
 
-	return !data->has_begun || now_ns == 0 || data->n_held >= ENOUGH_BYTES ||
+	return !data->has_begun || now_ns == 0 || n_held_bytes(&data->readings) >= ENOUGH_BYTES ||
 	       now_ns > data->held_since_ns + WAIT_NS;
 }
 
 int run_data_flush(struct run_data *data)
 {
+	struct readings *all = &data->readings;
+
 	settle(data);
-	const struct trace_code head = { .ticks = data->ticks,
-					 .n_bytes = (uint32_t)data->n_held,
+	const struct trace_code head = { .address = all->n,
+					 .ticks = data->ticks,
+					 .n_bytes = (uint32_t)n_held_bytes(all),
 					 .kind = TRACE_CODE_HELD };
+	uint8_t *bytes = (uint8_t *)all + offsetof(struct readings, heads);
+	uint8_t *end = bytes + all->n * sizeof(all->heads[0]);
 	int r = 0;
 
-	if (data->n_held)
-		r = data->sink.lines(data->sink.context, data->held_process, &head, data->held);
-	data->has_begun |= data->n_held != 0;
-	data->counts.n_bytes += data->n_held;
-	data->n_held = data->n_settled = 0;
+	memmove(end, all->ranges, all->n_ranges * WORD_BYTES);
+	memmove(end + all->n_ranges * WORD_BYTES, all->words, all->n_words * WORD_BYTES);
+	if (all->n)
+		r = data->sink.lines(data->sink.context, all->process_id, &head, bytes);
+	data->has_begun |= all->n != 0;
+	data->counts.n_bytes += head.n_bytes;
+	all->n = all->n_ranges = all->n_words = 0;
+	all->n_settled = all->n_settled_ranges = all->n_wanted = 0;
 	return r < 0 ? r : 0;
-}
-
-static void put(struct run_data *data, const void *bytes, size_t n_bytes)
-{
-	memcpy(data->held + data->n_held, bytes, n_bytes);
-	data->n_held += n_bytes;
 }
 
 static int keep(struct run_data *data)
 {
 	struct held *held = &data->window_held;
-	size_t n = held_bytes(held);
+	struct readings *all = &data->readings;
 	int r = 0;
 
-	if (data->n_held + n > MAX_HELD_BYTES || data->held_process != data->image->id) {
+	if (all->n == MAX_READINGS || all->n_ranges + MAX_RANGES > MAX_ALL_RANGES ||
+	    all->n_wanted + MAX_RANGES * TRACE_HELD_WORDS > MAX_ALL_WORDS ||
+	    all->process_id != data->image->id) {
 		r = run_data_flush(data);
 		held->is_fresh = true;
 	}
-	if (data->n_held == 0)
+	if (all->n == 0)
 		data->held_since_ns = clock_raw_ns();
 	held->head.after_raw_ns = held->is_fresh ? data_pages_begin_ns(data->pages) : 0;
-	data->held_process = data->image->id;
-	put(data, &held->head, sizeof(held->head));
+	all->process_id = data->image->id;
+	all->heads[all->n++] = held->head;
 	for (uint32_t i = 0; i < held->head.n_ranges; i++) {
-		uint64_t address = held->ranges[i].address;
-		uint64_t word = address | (held->ranges[i].n_words - 1);
-
-		put(data, &word, sizeof(word));
-		put(data, held->pages[i]->bytes + address % PAGE_BYTES,
-		    held->ranges[i].n_words * WORD_BYTES);
+		all->ranges[all->n_ranges++] =
+			held->ranges[i].address | (held->ranges[i].n_words - 1);
+		all->n_wanted += held->ranges[i].n_words;
 	}
 	return r;
 }
@@ -672,7 +695,7 @@ int run_data_round(struct run_data *data, uint64_t ticks)
 
 	data->ticks = ticks;
 	settle(data);
-	if (data->n_held && is_time(data))
+	if (data->readings.n && is_time(data))
 		r = run_data_flush(data);
 	data->n_in_round = 0;
 	data_pages_next_round(data->pages);
@@ -703,10 +726,8 @@ int run_data_create(const struct code_changing_sink *sink, struct run_code *code
 		return -ENOMEM;
 	data->sink = *sink;
 	data->code = code;
-	data->held = malloc(MAX_HELD_BYTES);
 	data->pages = data_pages_create();
-	if (!data->held || !data->pages ||
-	    decode_create(DECODE_MACHINE_X86_64, &memory, 0, &data->decoder) < 0)
+	if (!data->pages || decode_create(DECODE_MACHINE_X86_64, &memory, 0, &data->decoder) < 0)
 		return run_data_destroy(data), -ENOMEM;
 	*ret_data = data;
 	return 0;
@@ -719,7 +740,6 @@ struct run_data *run_data_destroy(struct run_data *data)
 	data_pages_destroy(data->pages);
 	fixed_pages_finish(&data->fixed);
 	decode_destroy(data->decoder);
-	free(data->held);
 	free(data);
 	return NULL;
 }

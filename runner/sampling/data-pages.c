@@ -80,6 +80,8 @@ static void compare(struct data_page *page, const uint8_t *now)
 	for (size_t i = 0; i < DATA_PAGE_BYTES / n; i++)
 		if (memcmp(page->bytes + i * n, now + i * n, n) != 0)
 			page->changed[i / 64] |= UINT64_C(1) << i % 64;
+	for (size_t i = 0; i < sizeof(page->stored) / sizeof(page->stored[0]); i++)
+		page->stored[i] &= ~page->changed[i];
 	memcpy(page->bytes, now, DATA_PAGE_BYTES);
 }
 
@@ -140,7 +142,7 @@ static void begin_page(struct data_pages *pages, struct data_page *page, uint32_
 	page->process_id = process_id;
 	page->round = 0;
 	page->is_wanted = page->is_due = false;
-	page->end_ns = 0;
+	page->end_ns = page->stored_from_ns = 0;
 }
 
 /* The page's place; NULL: another has it that this round has read, perhaps for this sample. */
@@ -254,14 +256,30 @@ uint64_t data_pages_settle(struct data_pages *pages)
 	return begin_ns;
 }
 
-const struct data_page *data_pages_settled(const struct data_pages *pages, uint32_t process_id,
-					   uint64_t address)
+struct data_page *data_pages_settled(const struct data_pages *pages, uint32_t process_id,
+				     uint64_t address)
 {
-	const struct data_page *page = pages->items[page_index(process_id, address)];
+	struct data_page *page = pages->items[page_index(process_id, address)];
 	bool is_it = page && page->process_id == process_id &&
 		     page->address == (address & ~(uint64_t)(DATA_PAGE_BYTES - 1));
 
 	return is_it && page->round == pages->round && page->end_ns && !page->is_due ? page : NULL;
+}
+
+bool data_page_store(struct data_page *page, uint64_t address, uint32_t n_words, uint64_t now_ns)
+{
+	uint64_t first = address % DATA_PAGE_BYTES / DATA_WORD_BYTES;
+	bool were_stored = true;
+
+	if (page->stored_from_ns == 0 || now_ns - page->stored_from_ns > DATA_STORED_NS) {
+		memset(page->stored, 0, sizeof(page->stored));
+		page->stored_from_ns = now_ns;
+	}
+	for (uint64_t i = first; i < first + n_words; i++) {
+		were_stored &= page->stored[i / 64] >> i % 64 & 1;
+		page->stored[i / 64] |= UINT64_C(1) << i % 64;
+	}
+	return were_stored;
 }
 
 uint64_t data_pages_begin_ns(const struct data_pages *pages)

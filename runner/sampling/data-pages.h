@@ -16,6 +16,7 @@
 
 #define DATA_PAGE_BYTES 4096u
 #define DATA_WORD_BYTES 8u
+#define DATA_STORED_NS	UINT64_C(30000000000) /* below TRACE_HELD_SAME_NS */
 
 /* A page, and what had changed since a reading in an earlier round; settled pages only. */
 struct data_page {
@@ -27,6 +28,8 @@ struct data_page {
 	uint64_t before_ns; /* end of the reading before; 0: there was none */
 	uint64_t end_ns; /* of the last one */
 	uint64_t changed[DATA_PAGE_BYTES / DATA_WORD_BYTES / 64];
+	uint64_t stored[DATA_PAGE_BYTES / DATA_WORD_BYTES / 64]; /* words that are in the trace */
+	uint64_t stored_from_ns; /* since then */
 	uint8_t bytes[DATA_PAGE_BYTES];
 };
 
@@ -62,8 +65,14 @@ static inline bool data_page_has_changed(const struct data_page *page, uint64_t 
 uint64_t data_pages_settle(struct data_pages *pages);
 
 /* The page around an address if this round has read it, or NULL. */
-const struct data_page *data_pages_settled(const struct data_pages *pages, uint32_t process_id,
-					   uint64_t address);
+struct data_page *data_pages_settled(const struct data_pages *pages, uint32_t process_id,
+				     uint64_t address);
+
+/*
+ * Words of the page, from an address on, are stored at now_ns. Returns whether all of them were
+ * before, as they are, but at most DATA_STORED_NS ago.
+ */
+bool data_page_store(struct data_page *page, uint64_t address, uint32_t n_words, uint64_t now_ns);
 
 /* When the first reading of this round began; 0: there was none. */
 uint64_t data_pages_begin_ns(const struct data_pages *pages);

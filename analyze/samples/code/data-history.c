@@ -51,6 +51,7 @@ struct data_history {
 	size_t n_words;
 	size_t n_words_allocated;
 	struct key_map loops; /* (process, ip) -> the loop */
+	struct key_map last; /* while reading: (process, address) -> the last word there, from 1 */
 };
 
 struct data_history *data_history_destroy(struct data_history *history)
@@ -58,90 +59,113 @@ struct data_history *data_history_destroy(struct data_history *history)
 	if (!history)
 		return NULL;
 	key_map_finish(&history->loops);
+	key_map_finish(&history->last);
 	free_all(history->readings, history->words, history);
 	return NULL;
 }
 
 static int add_word(struct data_history *history, uint64_t address, uint64_t bytes)
 {
-	if (history->n_readings > UINT32_MAX ||
-	    grow_array(&history->words, history->n_words, &history->n_words_allocated,
-		       sizeof(*history->words)) < 0)
-		return -ENOMEM;
-	history->words[history->n_words++] = (struct word){
+	const struct word word = {
 		.address = address,
 		.bytes = bytes,
 		.process = history->readings[history->n_readings - 1].process,
 		.reading = (uint32_t)(history->n_readings - 1),
 	};
-	return 0;
+
+	if (history->n_readings > UINT32_MAX)
+		return -ENOMEM;
+	return array_add(history->words, history->n_words, history->n_words_allocated, word)
+		       ?: key_map_put(&history->last, word.process, address, history->n_words);
 }
 
-/* The ranges of a reading. Returns the bytes they take, 0: damaged, or a negative errno. */
-static int64_t take_ranges(struct data_history *history, uint32_t n_ranges, const uint8_t *bytes,
-			   size_t n_bytes)
+/* As the last one there; what the trace does not have (any more) is not known. */
+static int add_same(struct data_history *history, uint64_t address)
 {
-	size_t at = 0;
+	uint32_t process = history->readings[history->n_readings - 1].process;
+	uint64_t last = key_map_get(&history->last, process, address);
 
-	for (uint32_t i = 0; i < n_ranges; i++) {
+	return last ? add_word(history, address, history->words[last - 1].bytes) : 0;
+}
+
+/* What is left of a frame's ranges and their words. */
+struct held_rest {
+	const uint8_t *ranges, *words, *end;
+};
+
+/* The ranges of the reading that came last. Returns 0: cut off words, 1, or a negative errno. */
+static int take_ranges(struct data_history *history, uint32_t n_ranges, struct held_rest *rest)
+{
+	int r = 1;
+
+	for (; n_ranges > 0; n_ranges--, rest->ranges += sizeof(uint64_t)) {
 		uint64_t range, word;
 
-		if (n_bytes - at < sizeof(range))
-			return 0;
-		memcpy(&range, bytes + at, sizeof(range));
-		at += sizeof(range);
+		memcpy(&range, rest->ranges, sizeof(range));
+		bool is_same = range & TRACE_HELD_SAME;
+		uint64_t address = range & ~(TRACE_HELD_SAME | (TRACE_HELD_WORDS - 1));
 		size_t n_words = (size_t)(range & (TRACE_HELD_WORDS - 1)) + 1;
-		uint64_t address = range & ~(uint64_t)(TRACE_HELD_WORDS - 1);
-		if (n_bytes - at < n_words * WORD_BYTES)
+
+		if (!is_same && (size_t)(rest->end - rest->words) < n_words * WORD_BYTES)
 			return 0;
-		for (; n_words > 0; n_words--, at += WORD_BYTES, address += WORD_BYTES) {
-			memcpy(&word, bytes + at, sizeof(word));
-			int r = add_word(history, address, word);
-			if (r < 0)
-				return r;
+		for (; r > 0 && n_words > 0; n_words--, address += WORD_BYTES) {
+			if (!is_same)
+				memcpy(&word, rest->words, sizeof(word));
+			rest->words += is_same ? 0 : sizeof(word);
+			r = (is_same ? add_same(history, address)
+				     : add_word(history, address, word))
+				    ?: 1;
 		}
+		if (r < 0)
+			return r;
 	}
-	return (int64_t)at;
+	return 1;
 }
 
-static int64_t take_reading(struct data_history *history, const struct sample_clock *clock,
-			    const struct trace_item *item, size_t at)
+static int take_reading(struct data_history *history, const struct sample_clock *clock,
+			uint32_t process, const struct trace_held *held)
 {
-	const uint8_t *bytes = item->code.bytes;
-	size_t n_bytes = item->code.head->n_bytes;
-	struct trace_held held;
-
-	if (n_bytes - at < sizeof(held))
-		return 0;
-	memcpy(&held, bytes + at, sizeof(held));
-	if (grow_array(&history->readings, history->n_readings, &history->n_readings_allocated,
-		       sizeof(*history->readings)) < 0)
-		return -ENOMEM;
-	history->readings[history->n_readings++] = (struct reading){
-		.ip = held.ip,
-		.loop = held.loop,
-		.process = item->stream_id,
-		.before_ns = held.before_raw_ns ? clock->from_raw(clock->user, held.before_raw_ns)
-						: INT64_MIN,
-		.after_ns = clock->from_raw(clock->user, held.after_raw_ns),
-		.has_changed = held.has_changed,
+	const struct reading reading = {
+		.ip = held->ip,
+		.loop = held->loop,
+		.process = process,
+		.before_ns = held->before_raw_ns ? clock->from_raw(clock->user, held->before_raw_ns)
+						 : INT64_MIN,
+		.after_ns = clock->from_raw(clock->user, held->after_raw_ns),
+		.has_changed = held->has_changed,
 	};
-	at += sizeof(held);
-	int64_t n = take_ranges(history, held.n_ranges, bytes + at, n_bytes - at);
-	return n <= 0 && held.n_ranges ? n : (int64_t)at + n;
+
+	return array_add(history->readings, history->n_readings, history->n_readings_allocated,
+			 reading);
 }
 
+/* Readings with all of their ranges, as far as the frame has their words. */
 static int take_frame(struct data_history *history, const struct sample_clock *clock,
 		      const struct trace_item *item)
 {
-	int64_t at = 0;
+	struct trace_held held;
+	uint64_t n_ranges = 0;
+	int r = 1;
 
-	if (item->type != TRACE_FRAME_CODE || item->code.head->kind != TRACE_CODE_HELD)
+	if (item->type != TRACE_FRAME_CODE || item->code.head->kind != TRACE_CODE_HELD ||
+	    item->code.head->address > item->n / sizeof(held))
 		return 0;
-	do
-		at = take_reading(history, clock, item, (size_t)at);
-	while (at > 0 && at < (int64_t)item->code.head->n_bytes);
-	return at < 0 ? (int)at : 0;
+	const uint8_t *heads = item->code.bytes, *end = heads + item->n;
+	uint64_t n = item->code.head->address;
+	struct held_rest rest = { heads + n * sizeof(held), NULL, end };
+	for (uint64_t i = 0; i < n; i++) {
+		memcpy(&held, heads + i * sizeof(held), sizeof(held));
+		n_ranges += held.n_ranges;
+	}
+	if (n_ranges > (size_t)(end - rest.ranges) / sizeof(uint64_t))
+		return 0;
+	rest.words = rest.ranges + n_ranges * sizeof(uint64_t);
+	for (uint64_t i = 0; r > 0 && i < n; i++) {
+		memcpy(&held, heads + i * sizeof(held), sizeof(held));
+		r = take_reading(history, clock, item->stream_id, &held)
+			    ?: take_ranges(history, held.n_ranges, &rest);
+	}
+	return r < 0 ? r : 0;
 }
 
 /* ---- Which readings count ---- */
@@ -295,6 +319,7 @@ int data_history_read(const char *path, const struct sample_clock *clock,
 		r = take_frame(history, clock, &item);
 	if (r == 0 && is_damaged(reader))
 		history->n_readings = history->n_words = 0;
+	key_map_finish(&history->last);
 	r = r ?: judge(history);
 	if (r < 0)
 		return r;

@@ -53,9 +53,27 @@ static void held(uint64_t address, int64_t before_ms, int64_t after_ms, uint64_t
 		    address | 1,
 		    { value, value + 1 } };
 	const struct trace_code head = {
+		.address = 1,
 		.n_bytes = has_changed ? sizeof(bytes.head) : sizeof(bytes),
 		.kind = TRACE_CODE_HELD,
 	};
+
+	ck_assert_int_eq(trace_writer_code(writer, IMAGE, &head, &bytes), 0);
+}
+
+/* The same two words, as they were stored last. */
+static void held_same(uint64_t address, int64_t before_ms, int64_t after_ms)
+{
+	struct {
+		struct trace_held head;
+		uint64_t range;
+	} bytes = { { .ip = held_ip,
+		      .loop = held_loop,
+		      .before_raw_ns = (uint64_t)(before_ms * MS),
+		      .after_raw_ns = (uint64_t)(after_ms * MS),
+		      .n_ranges = 1 },
+		    address | 1 | TRACE_HELD_SAME };
+	const struct trace_code head = { 1, .n_bytes = sizeof(bytes), .kind = TRACE_CODE_HELD };
 
 	ck_assert_int_eq(trace_writer_code(writer, IMAGE, &head, &bytes), 0);
 }
@@ -196,11 +214,34 @@ START_TEST(a_reading_long_behind_a_sample_says_nothing_of_it)
 }
 END_TEST
 
+START_TEST(words_that_are_the_same_are_as_they_were_stored_last)
+{
+	begin();
+	others(100, 20, false);
+	held(ADDRESS, 50, 110, 7, false);
+	held(ADDRESS + 16, 50, 110, 70, false);
+	held_same(ADDRESS, 110, 300);
+	held(ADDRESS, 300, 500, 9, false);
+	held_same(ADDRESS, 500, 700);
+	held_same(ADDRESS + 8, 500, 900);
+	held_same(ADDRESS + 64, 500, 900);
+	read_back();
+	ck_assert_int_eq(ask(IP, 105, ADDRESS), 7);
+	ck_assert_int_eq(ask(IP, 290, ADDRESS), 7);
+	ck_assert_int_eq(ask(IP, 290, ADDRESS + 8), 8);
+	ck_assert_int_eq(ask(IP, 690, ADDRESS), 9);
+	ck_assert_int_eq(ask(IP, 690, ADDRESS + 8), 10);
+	ck_assert_int_eq(ask(IP, 890, ADDRESS + 16), 70); /* of two ranges */
+	ck_assert_int_eq(ask(IP, 890, ADDRESS + 64), -1); /* nobody has stored it */
+	history = data_history_destroy(history);
+}
+END_TEST
+
 /* A frame that ends in the middle of a reading. */
 START_TEST(a_reading_that_is_cut_off_is_left_out)
 {
 	struct trace_held bytes = { .ip = IP, .after_raw_ns = 100 * MS, .n_ranges = 3 };
-	const struct trace_code head = { .n_bytes = sizeof(bytes), .kind = TRACE_CODE_HELD };
+	const struct trace_code head = { 1, .n_bytes = sizeof(bytes), .kind = TRACE_CODE_HELD };
 
 	begin();
 	others(100, 20, false);
@@ -227,6 +268,7 @@ START_TEST(frames_of_any_bytes_do_no_harm)
 			bytes[i] = state >> 28 < 9 ? 0 : (uint8_t)(state >> 20);
 		}
 		head.n_bytes = 1 + (state >> 8) % sizeof(bytes);
+		head.address = state >> 28;
 		ck_assert_int_eq(trace_writer_code(writer, IMAGE, &head, bytes), 0);
 	}
 	read_back();
@@ -247,6 +289,7 @@ int main(void)
 	tcase_add_test(tcase, readings_of_inner_and_outer_loops_tell_of_each_other);
 	tcase_add_test(tcase, where_memory_is_seen_to_change_nothing_is_known_for_a_while);
 	tcase_add_test(tcase, a_reading_long_behind_a_sample_says_nothing_of_it);
+	tcase_add_test(tcase, words_that_are_the_same_are_as_they_were_stored_last);
 	tcase_add_test(tcase, a_reading_that_is_cut_off_is_left_out);
 	tcase_add_loop_test(tcase, frames_of_any_bytes_do_no_harm, 0, 20);
 	suite_add_tcase(suite, tcase);
