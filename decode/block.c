@@ -14,6 +14,7 @@
 #define MAX_FUNCTION   64u
 #define FUNCTION_ALIGN 16u
 #define SHORT_BYTES    2u /* of a branch of 8 bits */
+#define MAX_SWITCH     12u /* instructions from a table's address to the jump */
 
 /* So far before a function's end its begin is looked for. */
 #define FRAME_BYTES 2048u
@@ -241,18 +242,53 @@ static bool pops_frame(const struct block_code *code, const struct decode_sample
 	return false;
 }
 
-/* Of several branches, where they are all that leads there. */
+/* The jump by the table that the code at an address uses; 0: not known. */
+static uint64_t find_switch(const struct block_code *code, const struct decode_sample *sample,
+			    uint64_t address)
+{
+	for (unsigned i = 0; i < MAX_SWITCH; i++) {
+		const struct instruction *instruction = code->find(code->user, sample, address);
+
+		if (!instruction || instruction->bytes == 0)
+			return 0;
+		if (decode_execute_is_flow(instruction->execute))
+			return instruction->execute == decode_execute_jump &&
+					       instruction->operands[0].kind != OPERAND_IMMEDIATE
+				       ? address
+				       : 0;
+		address += instruction->bytes;
+	}
+	return 0;
+}
+
+static bool add_source(struct behind_entry *entry, uint64_t source)
+{
+	int32_t offset = (int32_t)(source - entry->address);
+
+	for (unsigned i = 0; i < entry->n_sources; i++)
+		if (entry->sources[i] == offset)
+			return true;
+	if (!source || entry->n_sources == TARGETS_SOURCES)
+		return false;
+	entry->sources[entry->n_sources++] = offset;
+	return true;
+}
+
+/* Of several branches, or a switch, where they are all that leads there. */
 static void set_sources(const struct block_code *code, const struct decode_sample *sample,
 			const struct ways *ways, struct behind_entry *entry)
 {
-	if (ways->n_jumps > TARGETS_SOURCES || ways->n_calls || entry->is_begin)
-		return;
-	for (unsigned i = 0; i < ways->n_jumps; i++) {
-		if (entry->n_if_line == 0 && may_be_function(code, sample, ways->sources[i]))
-			return;
-		entry->sources[i] = (int32_t)(ways->sources[i] - sample->ip);
-	}
-	entry->n_sources = (uint8_t)ways->n_jumps;
+	bool is_whole = ways->n_jumps <= TARGETS_SOURCES && ways->n_users <= TARGETS_SOURCES &&
+			!ways->n_calls && !entry->is_begin;
+
+	for (unsigned i = 0; i < ways->n_users && is_whole; i++)
+		is_whole = add_source(entry, find_switch(code, sample, ways->users[i]));
+	for (unsigned i = 0; i < ways->n_jumps && is_whole; i++)
+		is_whole = (entry->n_if_line > 0 ||
+			    !may_be_function(code, sample, ways->sources[i])) &&
+			   add_source(entry, ways->sources[i]);
+	if (!is_whole)
+		entry->n_sources = 0;
 }
 
 static void find_way(const struct block_code *code, const struct decode_sample *sample,
@@ -260,9 +296,9 @@ static void find_way(const struct block_code *code, const struct decode_sample *
 {
 	bool comes_from_line = entry->n_if_line > 0;
 
-	if (ways->is_open || ways->n_tables || entry->n == 0)
+	if (ways->is_open || entry->n == 0)
 		return;
-	if (ways->n_jumps > 1) {
+	if (ways->n_tables || ways->n_jumps > 1) {
 		set_sources(code, sample, ways, entry);
 		return;
 	}

@@ -310,12 +310,27 @@ static struct ways *find_ways(struct question *question, uint64_t address)
 	return NULL;
 }
 
-static void add_jump(struct ways *ways, uint64_t source)
+static void add_jump(struct ways *ways, uint64_t source, uint8_t fused_bytes)
 {
 	if (ways->n_jumps < TARGETS_SOURCES)
 		ways->sources[ways->n_jumps] = source;
 	ways->n_jumps++;
 	ways->source = source;
+	ways->fused_bytes = fused_bytes;
+}
+
+static void add_table(struct ways *ways, uint64_t user)
+{
+	unsigned i = 0;
+
+	ways->n_tables++;
+	while (i < ways->n_users && i < TARGETS_SOURCES && ways->users[i] != user)
+		i++;
+	if (i < ways->n_users && i < TARGETS_SOURCES)
+		return;
+	if (i < TARGETS_SOURCES)
+		ways->users[i] = user;
+	ways->n_users++;
 }
 
 static void read_around(struct question *question)
@@ -360,9 +375,27 @@ static void find_short(struct question *question)
 		if (!ways || !is_instruction(question->bytes, at + 2, 2, &before) ||
 		    decode_behind_is_inside(question->bytes, question->n, at))
 			continue;
-		add_jump(ways, end - 2);
-		ways->fused_bytes = before;
+		add_jump(ways, end - 2, before);
 	}
+}
+
+/*
+ * Whether a branch of 32 bits is in truth the end of another instruction, as in movl $0, -24(%rbp):
+ * 4d e8 00 00 00 00. Also the length of the instruction before.
+ */
+static bool is_within(const struct question *question, uint64_t source, uint8_t *ret_before)
+{
+	uint8_t bytes[BEHIND_SWEEP_BYTES], opcode = 0, lengths[2] = { 0 };
+
+	read_code(question->memory, question->sample, source, &opcode, sizeof(opcode));
+	uint8_t n = opcode == 0x0f ? 6 : 5;
+	*ret_before = 0;
+	if (read_code(question->memory, question->sample, source + n - sizeof(bytes), bytes,
+		      sizeof(bytes)) < sizeof(bytes) ||
+	    decode_behind_lengths(bytes, sizeof(bytes), false, lengths, 2) == 0)
+		return false;
+	*ret_before = lengths[0] == n ? lengths[1] : 0;
+	return lengths[0] != n;
 }
 
 static void find_in_page(struct question *question, const struct targets_page *page)
@@ -377,23 +410,17 @@ static void find_in_page(struct question *question, const struct targets_page *p
 
 		if (!ways)
 			continue;
-		ways->n_calls += page->branches[i].kind == FAR_CALL;
-		ways->n_tables += page->branches[i].kind == FAR_TABLE;
-		if (page->branches[i].kind == FAR_JUMP)
-			add_jump(ways, page->page + page->branches[i].offset);
+		uint64_t source = page->page + page->branches[i].offset;
+		uint8_t before = 0;
+		if (page->branches[i].kind == FAR_TABLE)
+			add_table(ways, source);
+		else if (is_within(question, source, &before))
+			continue;
+		else if (page->branches[i].kind == FAR_CALL)
+			ways->n_calls++;
+		else
+			add_jump(ways, source, before);
 	}
-}
-
-/* The length of the instruction before a conditional branch of 32 bits. */
-static void look_at_source(const struct question *question, struct ways *ways)
-{
-	uint8_t bytes[BEHIND_SWEEP_BYTES];
-	uint64_t end = ways->source + 6;
-
-	if (read_code(question->memory, question->sample, end - sizeof(bytes), bytes,
-		      sizeof(bytes)) < sizeof(bytes) ||
-	    !is_instruction(bytes, sizeof(bytes), 6, &ways->fused_bytes))
-		ways->fused_bytes = 0;
 }
 
 /* The last begin of a function up to an address; 0: not known. */
@@ -453,11 +480,8 @@ void decode_targets_find(struct targets *targets, const struct decode_memory *me
 
 	find_far(targets, &question, page, PAGE_BYTES);
 	find_far(targets, &question, page - PAGE_BYTES, -(uint64_t)PAGE_BYTES);
-	for (unsigned i = 0; i < n; i++) {
+	for (unsigned i = 0; i < n; i++)
 		ways[i].is_open = question.n_switches > 0 && question.n_tables == 0;
-		if (ways[i].n_jumps)
-			look_at_source(&question, &ways[i]);
-	}
 	read_around(&question);
 	find_short(&question);
 }

@@ -59,6 +59,8 @@ struct ways {
 	unsigned n_tables;
 	uint64_t source; /* of the last jump */
 	uint64_t sources[TARGETS_SOURCES]; /* of the first ones */
+	unsigned n_users; /* of the tables, ... */
+	uint64_t users[TARGETS_SOURCES]; /* ... the first of them */
 	uint8_t fused_bytes; /* of the instruction before source; 0: not known */
 	/* a switch of the function is near whose table is not known: nothing can be ruled out */
 	bool is_open;

@@ -128,6 +128,9 @@ enum decode_state {
 	/* not known, address is that of another turn of the loop, mostly; of time in loops whose
 	 * variables no sample has, of code that need not have run, and of stalled */
 	DECODE_NEXT_TURN,
+	/* not known, address is what it would be if all that is not known were 1 where it is of 4
+	 * bytes, else 0: near the begin of an array whose index is open */
+	DECODE_FROM_BASE,
 	/* in a closed loop: not known, behind has that of the turn before; no share */
 	DECODE_TURN_BEFORE,
 	DECODE_STATE_COUNT,
@@ -265,6 +268,12 @@ static inline void decode_cleanup(struct decoder **decoder)
 	*decoder = decode_destroy(*decoder);
 }
 #define auto_decoder __attribute__((cleanup(decode_cleanup)))
+
+/*
+ * Whether windows guess where arrays begin whose index is open (DECODE_FROM_BASE), in code without
+ * optimisation. Not unless told.
+ */
+void decode_set_guessing(struct decoder *decoder, bool is_guessing);
 
 /* Which estimators windows are made for; DECODE_ESTIMATORS unless told. */
 void decode_set_estimators(struct decoder *decoder, unsigned estimators);

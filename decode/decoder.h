@@ -30,6 +30,7 @@ struct decoder {
 	uint64_t n_decoded;
 	unsigned estimators;
 	bool is_ahead_only;
+	bool is_guessing;
 };
 
 /* The versions of the one or two pages that [first, last] lies on. */

@@ -31,6 +31,7 @@ struct solver {
 	bool is_lost; /* one of them at an unknown address */
 	struct range written[DECODE_MAX_TURN]
 			    [INSTRUCTION_MAX_MEMORY]; /* by each step; 0: nothing */
+	bool is_guessing; /* what is not known of memory; what is known goes before */
 	bool is_open; /* a word that was loaded is not known */
 	bool has_news; /* a register came to be known, going back */
 	unsigned n_first; /* words that are as some later load tells from the begin on */
@@ -429,6 +430,10 @@ static bool run_step(struct solver *solver, struct machine *machine, unsigned i)
 	struct value after[DECODE_N_REGS];
 
 	for (unsigned reg = 0; reg < DECODE_N_REGS; reg++) {
+		if (solver->is_guessing) {
+			machine->regs[reg].known &= ~step->before[reg].known;
+			machine->regs[reg].bits &= machine->regs[reg].known;
+		}
 		if (reg != DECODE_IP && !unite(&machine->regs[reg], step->before[reg]))
 			return false;
 		step->before[reg] = machine->regs[reg];
@@ -474,6 +479,7 @@ static bool go_forward(struct solver *solver, bool has_calls, struct machine *ma
 	struct past *past = solver->past;
 
 	decode_machine_init(machine, solver->code->memory, &solver->sample);
+	machine->is_guessing = solver->is_guessing;
 	find_written(solver, machine);
 	for (unsigned reg = 0; reg < DECODE_N_REGS; reg++)
 		machine->regs[reg] = value_unknown();
@@ -494,7 +500,7 @@ static bool go_forward(struct solver *solver, bool has_calls, struct machine *ma
 			return false;
 	for (unsigned i = 0; i < solver->n; i++)
 		past->n_accesses += solver->steps[i].instruction.n_memory;
-	for (unsigned reg = 0; reg < DECODE_N_REGS; reg++) {
+	for (unsigned reg = 0; reg < DECODE_N_REGS && !solver->is_guessing; reg++) {
 		uint64_t known = machine->regs[reg].known;
 
 		if (reg != DECODE_IP && reg != DECODE_FLAGS &&
@@ -525,6 +531,28 @@ static bool go_again(struct solver *solver, bool has_calls, struct machine *mach
 	return true;
 }
 
+static bool solve(struct solver *solver, const struct turn_entry *way, struct machine *machine)
+{
+	if (go_back(solver, way) && go_forward(solver, way->has_calls, machine) &&
+	    go_again(solver, way->has_calls, machine))
+		return true;
+	solver->past->n_accesses = 0;
+	return false;
+}
+
+static void begin(struct solver *solver, const struct block_code *code,
+		  const struct decode_sample *sample, const struct slots *slots)
+{
+	solver->code = code;
+	solver->at_ip = sample;
+	solver->sample = *sample;
+	solver->sample.stack = NULL;
+	solver->sample.below = NULL;
+	solver->slots = slots;
+	solver->n_first = 0;
+	solver->is_guessing = false;
+}
+
 bool decode_past_solve(const struct block_code *code, const struct decode_sample *sample,
 		       const struct slots *slots, const struct turn_entry *way,
 		       struct past *ret_past)
@@ -532,26 +560,33 @@ bool decode_past_solve(const struct block_code *code, const struct decode_sample
 	struct solver solver;
 	struct machine machine;
 
-	solver.code = code;
-	solver.at_ip = sample;
-	solver.sample = *sample;
-	solver.sample.stack = NULL;
-	solver.sample.below = NULL;
-	solver.slots = slots;
-	solver.n_first = 0;
+	begin(&solver, code, sample, slots);
 	solver.past = ret_past;
 	ret_past->n_accesses = 0;
 	ret_past->words_used = 0;
-	if (!go_back(&solver, way) || !go_forward(&solver, way->has_calls, &machine) ||
-	    !go_again(&solver, way->has_calls, &machine)) {
-		ret_past->n_accesses = 0;
+	if (!solve(&solver, way, &machine))
 		return false;
-	}
 	/* What the function's own words are they stay, wherever it stored. */
 	decode_slots_take(slots, &machine);
 	ret_past->words_used = machine.words_used & machine.words_stable;
 	memcpy(ret_past->words, machine.words, sizeof(machine.words));
 	return true;
+}
+
+bool decode_past_guess(const struct block_code *code, const struct decode_sample *sample,
+		       const struct slots *slots, const struct turn_entry *way,
+		       struct past *ret_past)
+{
+	struct solver solver;
+	struct machine machine;
+
+	begin(&solver, code, sample, slots);
+	solver.past = ret_past;
+	ret_past->words_used = 0;
+	if (!solve(&solver, way, &machine))
+		return false;
+	solver.is_guessing = true;
+	return go_forward(&solver, way->has_calls, &machine);
 }
 
 void decode_past_take(const struct past *past, struct machine *machine)

@@ -19,5 +19,10 @@ bool decode_past_solve(const struct block_code *code, const struct decode_sample
 		       const struct slots *slots, const struct turn_entry *way,
 		       struct past *ret_past);
 
+/* The same, but what is not known of memory is guessed, as DECODE_FROM_BASE says; without words. */
+bool decode_past_guess(const struct block_code *code, const struct decode_sample *sample,
+		       const struct slots *slots, const struct turn_entry *way,
+		       struct past *ret_past);
+
 /* Store the words, beside what the sample has of the stack, into a machine that begins there. */
 void decode_past_take(const struct past *past, struct machine *machine);

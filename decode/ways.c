@@ -635,6 +635,11 @@ static void move_to_behind(struct decode_window *window)
 				continue;
 			behind->share = likely->share;
 			likely->share = 0;
+			if (behind->state == DECODE_UNKNOWN_REGISTER &&
+			    likely->state == DECODE_NEXT_TURN) {
+				behind->state = DECODE_NEXT_TURN;
+				behind->address = likely->address;
+			}
 			break;
 		}
 	}

@@ -10,6 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LEAST_ADDRESS UINT64_C(0x10000) /* nothing is mapped below (vm.mmap_min_addr) */
+#define MAX_GUESSED   192u /* instructions */
+
 int decode_create(unsigned machine, const struct decode_memory *memory, size_t cache_entries,
 		  struct decoder **ret_decoder)
 {
@@ -62,6 +65,11 @@ void decode_set_estimators(struct decoder *decoder, unsigned estimators)
 void decode_set_ahead_only(struct decoder *decoder, bool is_ahead_only)
 {
 	decoder->is_ahead_only = is_ahead_only;
+}
+
+void decode_set_guessing(struct decoder *decoder, bool is_guessing)
+{
+	decoder->is_guessing = is_guessing;
 }
 
 uint64_t decode_n_decoded(const struct decoder *decoder)
@@ -413,6 +421,7 @@ static void take_turn(struct decoder *decoder, const struct block_code *code,
 struct start {
 	const struct hoisted *hoisted; /* NULL: none */
 	const struct past *past; /* NULL: none */
+	bool is_guessing;
 };
 
 static void begin(struct decoder *decoder, struct machine *machine, const struct start *start)
@@ -429,6 +438,7 @@ static void begin(struct decoder *decoder, struct machine *machine, const struct
 	}
 	if (start->past)
 		decode_past_take(start->past, machine);
+	machine->is_guessing = start->is_guessing;
 }
 
 /* The whole turn, where a branch ends the window that variables on the stack decide. */
@@ -527,7 +537,9 @@ static bool look_past(struct decoder *decoder, const struct decode_sample *sampl
 	return solve_way(decoder, sample) && decoder->past.words_used;
 }
 
-static void take_next(const struct decoder *decoder, struct decode_access *accesses, uint32_t n)
+/* The addresses of decoder->next and round for those that are not known; not of what is no page. */
+static void take_next(const struct decoder *decoder, enum decode_state state,
+		      struct decode_access *accesses, uint32_t n)
 {
 	const struct decode_window *next = &decoder->next;
 	const struct past *round = &decoder->round;
@@ -540,11 +552,24 @@ static void take_next(const struct decoder *decoder, struct decode_access *acces
 		known = find_known(next->accesses, next->n_accesses, &accesses[i]);
 		if (!known)
 			known = find_known(round->accesses, round->n_accesses, &accesses[i]);
-		if (!known)
+		if (!known || known->address < LEAST_ADDRESS)
 			continue;
-		accesses[i].state = DECODE_NEXT_TURN;
+		accesses[i].state = (uint8_t)state;
 		accesses[i].address = known->address;
 	}
+}
+
+static void take_all_next(const struct decoder *decoder, enum decode_state state,
+			  struct decode_window *window)
+{
+	take_next(decoder, state, window->accesses, window->n_accesses + window->n_likely);
+	take_next(decoder, state, window->behind, window->n_behind);
+}
+
+static bool is_any_open(const struct decode_window *window)
+{
+	return is_open(window->accesses, window->n_accesses + window->n_likely) ||
+	       is_open(window->behind, window->n_behind);
 }
 
 /*
@@ -555,29 +580,41 @@ static void look_round(struct decoder *decoder, const struct decode_sample *samp
 		       const struct start *start, struct decode_window *window)
 {
 	const struct block_code code = code_of(decoder);
-	uint32_t n = window->n_accesses + window->n_likely;
-	struct start round = { start->hoisted, &decoder->round };
+	struct start round = { start->hoisted, &decoder->round, false };
 	struct machine machine = { .sample = sample };
-
-	if (!(is_open(window->accesses, n) || is_open(window->behind, window->n_behind)) ||
-	    !reads_variables(sample, window))
-		return;
 	const struct turn_entry *turn = decode_turn_round(&code, &decoder->turns, sample);
+
 	if (!turn)
 		return;
 	const struct slots *slots = decode_slots_find(&decoder->slots, &code, sample);
 	if (!decode_past_solve(&code, sample, slots, turn, &decoder->round))
 		return;
 	run_window(decoder, &machine, &round, DECODE_MAX_INSTRUCTIONS, &decoder->next);
-	take_next(decoder, window->accesses, n);
-	take_next(decoder, window->behind, window->n_behind);
+	take_all_next(decoder, DECODE_NEXT_TURN, window);
+}
+
+/* Where arrays begin that are accessed by an index which is not known. */
+static void guess(struct decoder *decoder, const struct decode_sample *sample,
+		  const struct start *start, struct decode_window *window)
+{
+	const struct block_code code = code_of(decoder);
+	const struct slots *slots = decode_slots_find(&decoder->slots, &code, sample);
+	const struct turn_entry *way = decode_turn_way(&code, &decoder->turns, sample);
+	struct start guessing = { start->hoisted, start->past, true };
+	struct machine machine = { .sample = sample };
+
+	if (!decode_past_guess(&code, sample, slots, way, &decoder->round))
+		decoder->round.n_accesses = 0;
+	run_window(decoder, &machine, &guessing, MAX_GUESSED, &decoder->next);
+	take_all_next(decoder, DECODE_FROM_BASE, window);
+	take_next(decoder, DECODE_FROM_BASE, window->stalled, window->n_stalled);
 }
 
 int decode_window(struct decoder *decoder, const struct decode_sample *sample,
 		  unsigned max_instructions, struct decode_window *ret_window)
 {
 	const struct block_code code = code_of(decoder);
-	struct start start = { NULL, NULL };
+	struct start start = { NULL, NULL, false };
 	struct machine machine;
 
 	if (max_instructions == 0 || max_instructions > DECODE_MAX_INSTRUCTIONS)
@@ -609,7 +646,11 @@ int decode_window(struct decoder *decoder, const struct decode_sample *sample,
 	if (max_instructions == DECODE_MAX_INSTRUCTIONS && decoder->branch)
 		decode_ways_decided(&decoder->ways, sample, decoder->branch, decoder->is_taken);
 	look_behind(decoder, &machine, &start, ret_window);
-	if (max_instructions == DECODE_MAX_INSTRUCTIONS)
-		look_round(decoder, sample, &start, ret_window);
+	if (max_instructions < DECODE_MAX_INSTRUCTIONS || !is_any_open(ret_window) ||
+	    !reads_variables(sample, ret_window))
+		return 0;
+	look_round(decoder, sample, &start, ret_window);
+	if (decoder->is_guessing && is_any_open(ret_window))
+		guess(decoder, sample, &start, ret_window);
 	return 0;
 }

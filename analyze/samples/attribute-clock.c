@@ -42,15 +42,18 @@ static void learn(struct samples *samples, const struct sample_access *access)
 }
 
 /*
- * What was waited for in a chase is not known, only where the next turn of the loop will read.
- * Whose that is it was as well, if the instruction has accessed nobody else's.
+ * What was waited for in a chase is not known, only where the next turn of the loop will read; or
+ * where an array begins, and not the index. Whose that is it was as well, if the instruction has
+ * accessed nobody else's.
  */
-static int find_same_owner(struct samples *samples, struct sample_access *access)
+static int find_same_owner(struct samples *samples, bool is_next_turn, struct sample_access *access)
 {
 	const struct sample_code *code = sample_code_at(samples, samples->item, access->ip);
 	struct sample_access next = *access;
 	int r = sample_find_owner(samples, samples->item, &next);
 
+	if (r == 0 && is_next_turn && code && !next.is_open && next.owner.kind != OWNER_unknown)
+		r = instruction_owners_next(&samples->instructions, code->frame, &next.owner);
 	if (r == 0 && code && !next.is_open &&
 	    instruction_owners_is_only(&samples->instructions, code->frame, &next.owner))
 		access->owner = next.owner;
@@ -113,8 +116,8 @@ static int add_decoded(struct samples *samples, const struct decode_access *deco
 
 	if (access.is_resolved)
 		r = sample_find_owner(samples, item, &access);
-	else if (decoded->state == DECODE_NEXT_TURN)
-		r = find_same_owner(samples, &access);
+	else if (decoded->state == DECODE_NEXT_TURN || decoded->state == DECODE_FROM_BASE)
+		r = find_same_owner(samples, decoded->state == DECODE_NEXT_TURN, &access);
 	else if (open_range(decoded))
 		r = find_range_owner(samples, open_range(decoded), &access);
 	if (r < 0)

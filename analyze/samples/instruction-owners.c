@@ -8,6 +8,8 @@
 #include "store/database.h"
 #include "store/statement.h"
 
+#define LEAST_NEXT 8u
+
 static const struct owner nothing;
 
 void instruction_owners_finish(struct instruction_owners *owners)
@@ -149,14 +151,39 @@ int instruction_owners_end(struct instruction_owners *owners, double weight)
 	return r;
 }
 
+/* Whether other turns alone show who is accessed, and that it is one owner. */
+static bool is_by_next(const struct instruction_seen *seen)
+{
+	return seen->n_owners == 0 && !seen->n_others && seen->n_next >= LEAST_NEXT &&
+	       !seen->is_next_mixed;
+}
+
 bool instruction_owners_is_only(const struct instruction_owners *owners, int64_t frame,
 				const struct owner *owner)
 {
 	uint64_t number = key_map_get(&owners->numbers, (uint64_t)frame, 0);
 	const struct instruction_seen *seen = number ? &owners->items[number - 1] : NULL;
 
-	return seen && seen->n_owners == 1 && !seen->n_others && seen->owners[0].n > 0 &&
+	if (!seen || seen->n_others)
+		return false;
+	if (is_by_next(seen))
+		return instruction_owners_is_same(&seen->next, owner);
+	return seen->n_owners == 1 && seen->owners[0].n > 0 &&
 	       instruction_owners_is_same(&seen->owners[0].owner, owner);
+}
+
+int instruction_owners_next(struct instruction_owners *owners, int64_t frame,
+			    const struct owner *owner)
+{
+	struct instruction_seen *seen;
+	int r = find(owners, frame, &nothing, &seen);
+
+	if (r < 0)
+		return r;
+	if (seen->n_next++ == 0)
+		seen->next = *owner;
+	seen->is_next_mixed |= !instruction_owners_is_same(&seen->next, owner);
+	return 0;
 }
 
 int instruction_owners_fault(struct instruction_owners *owners, int64_t frame,
@@ -206,6 +233,8 @@ static int write_seen(const struct writer *writer, const struct instruction_seen
 	for (unsigned i = 0; r == 0 && i < seen->n_owners; i++)
 		r = write_row(writer, &seen->owners[i].owner, seen->owners[i].n,
 			      seen->owners[i].time);
+	if (r == 0 && is_by_next(seen))
+		r = write_row(writer, &seen->next, seen->n_next, 0);
 	return r < 0 || !seen->n_others
 		       ? r
 		       : write_row(writer, &others, seen->n_others, seen->others_time);

@@ -35,6 +35,9 @@ struct instruction_seen {
 	uint64_t n_unresolved; /* samples */
 	uint64_t n_others; /* with owners beyond those kept */
 	double others_time;
+	struct owner next; /* of the memory of other turns, in n_next samples: ... */
+	uint64_t n_next;
+	bool is_next_mixed; /* ... that of several */
 	unsigned n_owners;
 	struct {
 		struct owner owner;
@@ -67,10 +70,14 @@ bool instruction_owners_is_same(const struct owner *a, const struct owner *b);
 
 /*
  * Whether the owner is the only one whose memory the instruction of a frame was seen to access in
- * samples so far.
+ * samples so far; where there are none, what it accesses in other turns counts from the eighth on.
  */
 bool instruction_owners_is_only(const struct instruction_owners *owners, int64_t frame,
 				const struct owner *owner);
+
+/* The instruction will access the owner's memory in another turn of its loop. 0 or -ENOMEM. */
+int instruction_owners_next(struct instruction_owners *owners, int64_t frame,
+			    const struct owner *owner);
 
 /* A page fault of an instruction tells who is accessed, and not how often. 0 or -ENOMEM. */
 int instruction_owners_fault(struct instruction_owners *owners, int64_t frame,

@@ -30,6 +30,8 @@ static int create_decoder(struct samples *samples)
 	};
 	int r = decode_create(samples->context.machine, &memory, 0, &samples->decoder);
 
+	if (r == 0)
+		decode_set_guessing(samples->decoder, true);
 	if (r == 0 && samples->context.estimators)
 		decode_set_estimators(samples->decoder, samples->context.estimators);
 	return r == -EOPNOTSUPP ? 0 : r;

@@ -18,6 +18,7 @@ void decode_machine_init(struct machine *machine, const struct decode_memory *me
 	machine->next = sample->ip;
 	machine->end = MACHINE_GOES_ON;
 	machine->fs_base = sample->fs_base;
+	machine->is_guessing = false;
 	machine->vectors = NULL;
 	machine->n_calls = 0;
 	machine->memory = memory;
@@ -135,11 +136,16 @@ struct value decode_machine_load(struct machine *machine, uint64_t address, unsi
 	struct value low = load_word(machine, address & ~UINT64_C(7), reader);
 
 	low = value_shift_right(low, shift);
-	if (shift + n_bytes * 8 <= 64)
-		return value_truncate(low, n_bytes * 8);
-	struct value high = load_word(machine, (address & ~UINT64_C(7)) + 8, reader);
-	high = value_shift_left(high, 64 - shift);
-	return value_truncate(value_merge(low, high, value_mask(64 - shift)), n_bytes * 8);
+	if (shift + n_bytes * 8 > 64) {
+		struct value high = load_word(machine, (address & ~UINT64_C(7)) + 8, reader);
+
+		high = value_shift_left(high, 64 - shift);
+		low = value_merge(low, high, value_mask(64 - shift));
+	}
+	/* An index, from which code takes 1 more often than it adds as much as an array has. */
+	if (machine->is_guessing && reader == MACHINE_READER_DATA)
+		low = value_exact(n_bytes == 4 && !(low.known & UINT32_MAX) ? 1 : low.bits);
+	return value_truncate(low, n_bytes * 8);
 }
 
 static void store_on_stack(struct machine *machine, unsigned i, struct value value, uint64_t mask)

@@ -53,6 +53,7 @@ struct machine {
 	enum decode_end end; /* MACHINE_GOES_ON, or why it cannot go on */
 	uint64_t fs_base; /* 0: not known */
 	struct value addresses[INSTRUCTION_MAX_MEMORY]; /* of the current instruction's operands */
+	bool is_guessing; /* data that is not known reads as 1 where it is of 4 bytes, else as 0 */
 	struct vectors *vectors; /* NULL: vector registers are not tracked, all are unknown */
 	unsigned n_calls; /* that have not returned: the first MACHINE_CALLS have their ... */
 	uint64_t calls[MACHINE_CALLS]; /* ... return addresses here on the stack */

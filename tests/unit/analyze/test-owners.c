@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "analyze/live/owners.h"
+#include "analyze/samples/instruction-owners.h"
 #include "analyze/symbols/allocator-code.h"
 #include "tests/unit/analyze/fixtures/make-records.h"
 #include "tests/unit/analyze/fixtures/memory-db.h"
@@ -734,6 +735,31 @@ START_TEST(a_fork_without_events_has_the_memory_of_its_parent)
 }
 END_TEST
 
+START_TEST(what_other_turns_access_tells_where_nothing_else_does)
+{
+	const struct owner a = { .kind = OWNER_heap, .site = 1 },
+			   b = { .kind = OWNER_heap, .site = 2 };
+	struct instruction_owners seen = { 0 };
+
+	for (unsigned i = 0; i < 8; i++) {
+		ck_assert(!instruction_owners_is_only(&seen, 7, &a));
+		ck_assert_int_eq(instruction_owners_next(&seen, 7, &a), 0);
+	}
+	ck_assert(instruction_owners_is_only(&seen, 7, &a));
+	ck_assert(!instruction_owners_is_only(&seen, 7, &b));
+	/* A sample that tells comes first. */
+	instruction_owners_take(&seen,
+				&(struct instruction_access){
+					.frame = 7, .owner = b, .share = 1, .is_resolved = 1 });
+	ck_assert_int_eq(instruction_owners_end(&seen, 1), 0);
+	ck_assert(instruction_owners_is_only(&seen, 7, &b));
+	for (unsigned i = 0; i < 9; i++)
+		ck_assert_int_eq(instruction_owners_next(&seen, 8, i == 4 ? &b : &a), 0);
+	ck_assert(!instruction_owners_is_only(&seen, 8, &a));
+	instruction_owners_finish(&seen);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("owners");
@@ -742,6 +768,7 @@ int main(void)
 	suite_add_tcase(suite, tcase);
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
 	tcase_add_test(tcase, each_address_has_the_owner_of_its_place);
+	tcase_add_test(tcase, what_other_turns_access_tells_where_nothing_else_does);
 	tcase_add_test(tcase, a_block_ends_behind_its_last_byte);
 	tcase_add_test(tcase, a_name_comes_before_all_else_and_keeps_the_site_of_its_block);
 	tcase_add_loop_test(

@@ -36,6 +36,18 @@ PROGRAM(joined_changed,
 	ENTER "mov [rbp-8], rdi\n1: test ecx, ecx\nje 2f\ntest edx, edx\njs 2f\n"
 	      "mov [rbp-8], rcx\n2: nop\n",
 	LOOP);
+/* c7 45 e8 00 00 00 00: what reads as a call, of what is right behind it, is none. */
+PROGRAM(no_call, ENTER "mov [rbp-8], rdi\nmov dword ptr [rbp-24], 0\n1: nop\n", LOOP);
+/* One of the ways is a switch. */
+PROGRAM(switched,
+	ENTER "mov [rbp-8], rdi\n1: mov eax, esi\njmp [rax*8+0x500000]\nnop\n"
+	      ".globl switched_case\nswitched_case: nop\n",
+	LOOP);
+extern const uint8_t switched_case[];
+/* The index is nowhere. */
+PROGRAM(open_index, ENTER "mov [rbp-8], rdi\n1: nop\n",
+	"mov rax, [rbp-8]\nmovsxd rcx, [rbp-16]\nmov edx, [rax+rcx*4-4]\n"
+	"test edx, edx\njne 1b\n" LEAVE);
 /* Stores through a pointer: nobody has the frame's address, or somebody may. */
 PROGRAM(stored, ENTER "mov [rbp-8], rdi\n1: mov [rdx], ecx\n", LOOP);
 PROGRAM(handed_out, ENTER "lea rdx, [rbp-8]\nmov [rbp-8], rdi\n1: mov [rdx], ecx\n", LOOP);
@@ -276,6 +288,42 @@ START_TEST(an_argument_is_known_where_several_branches_lead)
 	ck_assert_uint_eq(window.accesses[1].address, HEAP);
 	RUN(joined_changed);
 	check_not_known();
+	RUN(no_call);
+	ck_assert_uint_eq(window.accesses[1].address, HEAP);
+}
+END_TEST
+
+START_TEST(an_argument_is_known_behind_a_switch_whose_table_is)
+{
+	uint64_t table = FLAT_CODE_START + (uint64_t)(switched_case - switched_start);
+
+	sample.regs[DECODE_DI] = HEAP;
+	RUN(switched);
+	check_not_known();
+	flat.data_start = 0x500000;
+	flat.data = &table;
+	flat.data_bytes = sizeof(table);
+	decode_invalidate(decoder, 0, 0, UINT64_MAX);
+	RUN(switched);
+	ck_assert_uint_eq(window.accesses[1].address, HEAP);
+}
+END_TEST
+
+START_TEST(where_an_array_begins_is_guessed_if_wanted)
+{
+	sample.regs[DECODE_DI] = HEAP;
+	RUN(open_index);
+	ck_assert_uint_ge(window.n_accesses, 3);
+	ck_assert_int_eq(window.accesses[2].state, DECODE_UNKNOWN_REGISTER);
+	decode_set_guessing(decoder, true);
+	RUN(open_index);
+	ck_assert_int_eq(window.accesses[2].state, DECODE_FROM_BASE);
+	ck_assert_uint_eq(window.accesses[2].address, HEAP);
+	ck_assert(!decode_state_has_address(DECODE_FROM_BASE));
+	/* Without a base it is somewhere in the first pages. */
+	sample.regs[DECODE_DI] = 0;
+	RUN(open_index);
+	ck_assert_int_eq(window.accesses[2].state, DECODE_UNKNOWN_REGISTER);
 }
 END_TEST
 
@@ -321,6 +369,8 @@ int main(void)
 	tcase_add_test(tcase, what_was_stored_is_lost_by_a_store_to_who_knows_where);
 	tcase_add_test(tcase, a_later_load_tells_what_an_earlier_one_read);
 	tcase_add_test(tcase, an_argument_is_known_where_several_branches_lead);
+	tcase_add_test(tcase, an_argument_is_known_behind_a_switch_whose_table_is);
+	tcase_add_test(tcase, where_an_array_begins_is_guessed_if_wanted);
 	tcase_add_test(tcase, a_sampled_word_tells_what_was_loaded_by_it);
 	tcase_add_test(tcase, a_turn_of_two_ways_is_weighed_by_where_samples_are);
 	tcase_add_test(tcase, a_loop_and_one_within_have_their_time_each_for_itself);
