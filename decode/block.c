@@ -263,12 +263,12 @@ static uint64_t find_switch(const struct block_code *code, const struct decode_s
 
 static bool add_source(struct behind_entry *entry, uint64_t source)
 {
-	int32_t offset = (int32_t)(source - entry->address);
+	int16_t offset = (int16_t)(source - entry->address);
 
 	for (unsigned i = 0; i < entry->n_sources; i++)
 		if (entry->sources[i] == offset)
 			return true;
-	if (!source || entry->n_sources == TARGETS_SOURCES)
+	if (entry->address + (uint64_t)offset != source || entry->n_sources == TARGETS_SOURCES)
 		return false;
 	entry->sources[entry->n_sources++] = offset;
 	return true;

@@ -49,7 +49,7 @@ struct targets {
 	struct targets_page pages[TARGETS_SETS];
 };
 
-#define TARGETS_SOURCES 6u
+#define TARGETS_SOURCES 20u
 
 /* What leads to an address, beside the instruction before it. */
 struct ways {

@@ -61,7 +61,7 @@ struct behind_entry {
 	/* BEHIND_UNKNOWN: all branches that lead there, as seen from address, beside the line if
 	 * n_if_line; none where more may */
 	uint8_t n_sources;
-	int32_t sources[TARGETS_SOURCES];
+	int16_t sources[TARGETS_SOURCES];
 };
 
 struct behind_cache {

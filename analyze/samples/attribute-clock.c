@@ -9,6 +9,10 @@
 #include "analyze/samples/samples-internal.h"
 #include "decode/hardware/sample-input.h"
 
+#define WORD		8u
+#define MAX_SHORT_RANGE 64u /* of a vector */
+#define MAX_ADDED	2u /* words behind a block: what fills it up, and its length */
+
 /* The decoder's view of a sample; ip: that of the user's code. */
 static bool fill_input(struct samples *samples, const struct pmu_sample *sample,
 		       struct decode_sample *ret_input)
@@ -78,6 +82,32 @@ static bool is_piece(enum owner_kind kind)
 	       kind == OWNER_stack;
 }
 
+/*
+ * Whether all words of a short range, which begins in a block, are of blocks of one site, or what
+ * an allocator adds to them: short texts that lie behind each other, of which vectors read more
+ * than there is. Which one it was is not known. 1, 0 or -ENOMEM.
+ */
+static int is_of_site(struct samples *samples, uint64_t n_bytes, const struct sample_access *first)
+{
+	struct sample_access word = *first;
+	unsigned n_added = 0;
+	int r = 0;
+
+	if (n_bytes > MAX_SHORT_RANGE || first->owner.kind != OWNER_heap)
+		return 0;
+	for (uint64_t at = WORD; at < n_bytes; at += WORD) {
+		word.address = first->address + at;
+		r = sample_find_owner(samples, samples->item, &word);
+		if (r < 0)
+			return r;
+		n_added = word.owner.kind == OWNER_before_trace ? n_added + 1 : 0;
+		if (n_added > MAX_ADDED ||
+		    (!n_added && !instruction_owners_is_same(&word.owner, &first->owner)))
+			return 0;
+	}
+	return 1;
+}
+
 /* Whose all bytes of a range are, of which some are accessed. */
 static int find_range_owner(struct samples *samples, uint64_t n_bytes, struct sample_access *access)
 {
@@ -91,7 +121,11 @@ static int find_range_owner(struct samples *samples, uint64_t n_bytes, struct sa
 	    first.owner.kind == last.owner.kind && first.owner.id == last.owner.id &&
 	    first.owner.phase == last.owner.phase)
 		access->owner = first.owner;
-	return r;
+	else if (r == 0 && !first.is_open)
+		r = is_of_site(samples, n_bytes, &first);
+	if (r > 0)
+		access->owner = first.owner;
+	return r < 0 ? r : 0;
 }
 
 /*
@@ -234,14 +268,14 @@ static int are_stores_of(struct samples *samples, const struct decode_access *ac
  * buffer, which any store before it may take. Whose it was is known where all stores around are of
  * one owner. 1, 0 or -ENOMEM.
  */
-static int is_stall_clear(struct samples *samples, const struct decode_sample *input)
+static int is_stall_clear(struct samples *samples)
 {
 	const struct decode_window *window = samples->window;
 	const struct decode_access *store = &window->stalled[0];
 	struct sample_access access = { .address = store->address, .size = store->size };
 
 	/* A repeated one is there itself; a single one that is not resolved is unknown anyway. */
-	if (window->n_stalled != 1 || store->is_read || window->stall_ip == input->ip ||
+	if (window->n_stalled != 1 || store->is_read || window->is_repeating ||
 	    !decode_state_has_address(store->state))
 		return true;
 	if (sample_find_owner(samples, samples->item, &access) < 0)
@@ -250,10 +284,10 @@ static int is_stall_clear(struct samples *samples, const struct decode_sample *i
 	return r > 0 ? are_stores_of(samples, window->behind, window->n_behind, &access.owner) : r;
 }
 
-static int add_stall(struct samples *samples, const struct decode_sample *input)
+static int add_stall(struct samples *samples)
 {
 	const struct decode_window *window = samples->window;
-	int r = window->stall == DECODE_STALL_ACCESS ? is_stall_clear(samples, input) : 1;
+	int r = window->stall == DECODE_STALL_ACCESS ? is_stall_clear(samples) : 1;
 
 	if (r < 0)
 		return r;
@@ -298,7 +332,7 @@ static int add_user(struct samples *samples, const struct decode_sample *input,
 
 	int r = add_exact(samples, &charge);
 	r = r ?: add_time(samples, &charge);
-	r = r ?: add_stall(samples, input);
+	r = r ?: add_stall(samples);
 	if (r == 0 && charge.basis == DECODE_BASIS_LOOP)
 		add_mix(samples->item);
 	return r < 0 ? r : sample_loops_enter(samples, input);

@@ -20,6 +20,7 @@
 #define BLOCK_A	    UINT64_C(0x5000000)
 #define BLOCK_B	    UINT64_C(0x5100000)
 #define BLOCK_BYTES 0x1000u
+#define TEXTS	    UINT64_C(0x5200000)
 #define CODE	    UINT64_C(0x400000)
 #define SOMEWHERE   UINT64_C(0x9000000)
 
@@ -47,12 +48,14 @@ static struct {
 
 static bool find_block(void *user, uint32_t process, uint64_t address, struct owner_block *ret)
 {
-	(void)user;
-	(void)process;
+	(void)user, (void)process;
 	if (address - BLOCK_A < BLOCK_BYTES)
 		*ret = (struct owner_block){ 11, BLOCK_A, BLOCK_BYTES, 1 };
 	else if (address - BLOCK_B < BLOCK_BYTES)
 		*ret = (struct owner_block){ 12, BLOCK_B, BLOCK_BYTES, 2 };
+	else if (address - TEXTS < 96) /* two of one site, and another */
+		*ret = (struct owner_block){ 20 + (int64_t)(address - TEXTS) / 32, address & ~31ul,
+					     32, address - TEXTS < 64 ? 3 : 4 };
 	else
 		return false;
 	return true;
@@ -60,15 +63,13 @@ static bool find_block(void *user, uint32_t process, uint64_t address, struct ow
 
 static bool was_block(void *user, uint32_t process, uint64_t address)
 {
-	(void)user;
-	(void)process;
+	(void)user, (void)process;
 	return address - SOMEWHERE < 64;
 }
 
 static bool last_freed(void *user, uint32_t thread, struct owner_block *ret)
 {
-	(void)user;
-	(void)thread;
+	(void)user, (void)thread;
 	if (has_freed)
 		*ret = (struct owner_block){ 13, SOMEWHERE, 64, 3 };
 	return has_freed;
@@ -76,10 +77,7 @@ static bool last_freed(void *user, uint32_t thread, struct owner_block *ret)
 
 static bool find_mapping(void *user, uint32_t process, uint64_t address, struct owner_mapping *ret)
 {
-	(void)user;
-	(void)process;
-	(void)address;
-	(void)ret;
+	(void)user, (void)process, (void)address, (void)ret;
 	return false;
 }
 
@@ -91,8 +89,7 @@ static int64_t same(void *user, uint64_t time)
 
 static int on_sample(void *user, const struct sample_event *taken)
 {
-	(void)user;
-	(void)taken;
+	(void)user, (void)taken;
 	told.n_samples++;
 	return 0;
 }
@@ -101,9 +98,7 @@ static bool withholds; /* the program wants no samples now */
 
 static bool is_collected(void *user, const struct task_thread *thread, bool is_fault)
 {
-	(void)user;
-	(void)thread;
-	(void)is_fault;
+	(void)user, (void)thread, (void)is_fault;
 	return !withholds;
 }
 
@@ -117,8 +112,7 @@ static int on_touch(void *user, const struct touch *touch)
 
 static int on_loss(void *user, const char *source, const char *reason, uint64_t count)
 {
-	(void)user;
-	(void)source;
+	(void)user, (void)source;
 	told.n_lost += count;
 	snprintf(told.reason, sizeof(told.reason), "%s", reason);
 	return 0;
@@ -499,6 +493,22 @@ START_TEST(code_without_data_is_time_of_code)
 }
 END_TEST
 
+/* 1: vpcmpeqb (%rsi),%ymm17,%k1{%k2}; jmp 1b: as strcmp reads texts that are shorter. */
+START_TEST(what_a_vector_reads_of_several_blocks_is_their_site_s)
+{
+	struct clock_record record = clock_at(CODE, 1000);
+
+	put_code("\x62\xf3\x75\x22\x3f\x0e\x00\xeb\xf7", 9);
+	record.regs[DECODE_SI] = TEXTS + 16;
+	push_clock(&record);
+	record.regs[DECODE_SI] = TEXTS + 48;
+	push_clock(&record);
+	finish();
+	ck_integer(11, "SELECT sum(owner_id = 20) * 10 + sum(owner_kind = 13) FROM touch"
+		       " WHERE role = 1 AND share = 1.0 AND address IS NULL");
+}
+END_TEST
+
 START_TEST(without_code_bytes_the_sample_stays_as_unknown_and_is_counted)
 {
 	struct clock_record record = clock_at(CODE, 1000);
@@ -868,6 +878,7 @@ int main(void)
 	tcase_add_test(tcase, time_of_the_kernel_goes_to_the_instruction_that_it_stopped);
 	tcase_add_test(tcase, time_of_a_system_call_is_the_kernels);
 	tcase_add_test(tcase, code_without_data_is_time_of_code);
+	tcase_add_test(tcase, what_a_vector_reads_of_several_blocks_is_their_site_s);
 	tcase_add_test(tcase, without_code_bytes_the_sample_stays_as_unknown_and_is_counted);
 	tcase_add_test(tcase, samples_without_registers_are_counted);
 	tcase_add_test(tcase, a_kernel_sample_is_the_kernel_s);

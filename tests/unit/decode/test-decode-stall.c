@@ -28,6 +28,7 @@ PROGRAM(summed, "ret\n1: inc rdi\nmov rax, [rsi+rdi*8]", "dec rdx\njnz 1b\nsysca
 PROGRAM(before, "ret\nmov rcx, [rdi+8]\nadd rdi, 16", "mov eax, ecx\nsyscall");
 PROGRAM(loaded, "ret\nadd rdi, 8\nmov rcx, [rdi+8]", "mov eax, ecx\nsyscall");
 PROGRAM(early, "ret\nlea rcx, [rax+rax]\nadd rdi, 16", "mov eax, [rdi]\nshl rcx, 3\nsyscall");
+PROGRAM(stored_late, "ret\nlea rcx, [rax+rax]\nshr rsi, 41", "mov [rdi], eax\nsyscall");
 PROGRAM(shifted, "ret\nlea rcx, [rax+rax]\nshr rsi, 41",
 	"mov rsi, [rdi+rsi*8]\nand esi, 1\nsyscall");
 PROGRAM(summing, "ret\nmov rcx, [rdi+8]\nadd rax, rcx", "mov eax, ecx\nsyscall");
@@ -181,6 +182,25 @@ START_TEST(a_load_is_waited_for_at_its_own_address_too)
 	/* With most behind it they may be of either. */
 	run_at(40, 2);
 	run_at(1, 0);
+	ck_assert_int_eq(window.stall, DECODE_STALL_UNKNOWN);
+}
+END_TEST
+
+/* Room in the store buffer is what it waits for: whose store took it is for others to say. */
+START_TEST(a_store_is_waited_for_at_its_own_address)
+{
+	sample.regs[DECODE_DI] = HEAP;
+	RUN(stored_late);
+	ck_assert_int_eq(window.stall, DECODE_STALL_CODE); /* one sample says nothing */
+	for (unsigned i = 0; i < 8; i++)
+		RUN(stored_late);
+	check_access(HEAP);
+	ck_assert_uint_eq(window.stall_ip, sample.ip);
+	ck_assert(window.stalled[0].is_write);
+	for (unsigned i = 0; i < 3; i++) /* at the shift */
+		run(stored_late_start, stored_late_start + (stored_late_ip - stored_late_start - 4),
+		    stored_late_end);
+	RUN(stored_late);
 	ck_assert_int_eq(window.stall, DECODE_STALL_UNKNOWN);
 }
 END_TEST
@@ -416,6 +436,7 @@ static Suite *make_suite(void)
 	tcase_add_test(tcase, what_needs_a_load_takes_no_longer_than_it);
 	tcase_add_test(tcase, a_load_is_waited_for_at_its_own_address_too);
 	tcase_add_test(tcase, nobody_waits_for_a_shift_before_a_load);
+	tcase_add_test(tcase, a_store_is_waited_for_at_its_own_address);
 	tcase_add_test(tcase, a_load_that_nothing_is_sampled_behind_is_not_known);
 	tcase_add_test(tcase, in_a_chase_the_node_before_is_not_known);
 	tcase_add_test(tcase, of_a_gather_a_lane_of_the_next_turn_is_told);
