@@ -8,7 +8,6 @@
 #include "analyze/input/input.h"
 #include "common/array.h"
 #include "common/cleanup.h"
-#include "store/heatmap/heatmap.h"
 #include "store/query-value.h"
 #include "store/statement.h"
 
@@ -101,6 +100,7 @@ static int import(struct batch *batch, const struct result *what, enum import_en
 	options.first_new_run = batch->first_new_run;
 	options.shown_path = what->path;
 	options.verdict = what->verdict;
+	options.no_tiles |= totals == IMPORT_ENOUGH; /* its rows will go */
 	int r = import_trace(batch->db, what->path, &options, ret_result);
 	if (r == 0 || is_fatal(r))
 		return r;
@@ -177,10 +177,6 @@ static int import_next(struct batch *batch, size_t i)
 	}
 	int r = judge(batch, &told, wants_rows);
 	told.has_rows = r > 0;
-	if (r > 0 && !told.result.is_skipped && !request->options.no_tiles) {
-		import_begin_phase(&request->options, "drawing pictures");
-		r = summaries_write(batch->db, told.result.run_id);
-	}
 	return r < 0 ? r : settle(batch, &told);
 }
 

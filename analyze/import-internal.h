@@ -108,6 +108,8 @@ struct import {
 	uint32_t last_window; /* that has ended */
 	int64_t now_ns; /* that the merge has reached */
 	int64_t last_ns; /* of anything that has a time */
+	int64_t expected_ns; /* what that is likely to become; 0: not known */
+	struct picture_build *pictures; /* NULL: they are made from rows */
 	char problem[400]; /* of import_result */
 	char *archive; /* folder with its files; NULL: there is none */
 	int64_t first_access_ns; /* page fault or sampled access; INT64_MAX: none */
@@ -118,7 +120,8 @@ int64_t import_time(struct import *import, uint64_t ticks);
 
 /*
  * Find the last look for a peak of each process, beforehand: only that one is divided by call
- * sites. A file that cannot be read has none. Returns 0 or -ENOMEM.
+ * sites. And how long the run is likely to last. A file that cannot be read has none. Returns 0 or
+ * -ENOMEM.
  */
 int import_find_peaks(struct import *import);
 

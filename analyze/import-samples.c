@@ -29,8 +29,10 @@ static int on_sample(void *user, const struct sample_event *taken)
 		regions_fault(import->regions, taken->thread);
 	else if (taken->measures == MEASURES_TIME)
 		regions_sample(import->regions, taken->thread, taken->weight, taken->time_ns);
-	return stack_totals_add(&import->tally.stacks, taken->measures, taken->stack,
-				taken->weight);
+	int r = memory_sampled(import->memory, import->now_ns);
+	return r
+		       ?: stack_totals_add(&import->tally.stacks, taken->measures, taken->stack,
+					   taken->weight);
 }
 
 static bool is_collected(void *user, const struct task_thread *thread, bool is_fault)

@@ -8,10 +8,12 @@
 #include "analyze/import-internal.h"
 #include "analyze/input/perf-data/companion-input.h"
 #include "analyze/input/read-ahead.h"
+#include "analyze/live/allocation-writer.h"
 #include "analyze/samples/source-ledger.h"
 #include "common/array.h"
 #include "common/cleanup.h"
 #include "store/compact/compact.h"
+#include "store/heatmap/heatmap.h"
 
 /* ---- What waits for its time ---- */
 
@@ -551,7 +553,8 @@ static void finish(struct import *import)
 	samples_destroy(import->samples);
 	owners_destroy(import->owners);
 	globals_destroy(import->globals);
-	memory_close(import->memory);
+	memory_close(import->memory); /* whose thread tells pictures */
+	picture_build_close(import->pictures);
 	guesses_destroy(import->guesses);
 	import_close_notes(import);
 	tally_finish(&import->tally);
@@ -623,6 +626,14 @@ static int open_parts(struct import *import)
 		r = -ENOMEM;
 	if (r == 0)
 		memory_set_guesses(import->memory, import->guesses);
+	if (r == 0 && import->expected_ns > 0 && !import->options->no_tiles) {
+		import->pictures = picture_build_open(import->expected_ns);
+		if (!import->pictures)
+			return -ENOMEM;
+		memory_listen(import->memory,
+			      &(struct block_listener){ import->pictures, picture_build_born,
+							picture_build_ended });
+	}
 	r = r ?: import_open_notes(import);
 	return r < 0 ? r : import_open_samples(import);
 }
@@ -675,6 +686,7 @@ static int write_rest(struct import *import)
 	r = r ?: conclude(import);
 	r = r ?: tell_totals(import);
 	import_begin_phase(import->options, "writing blocks");
+	r = r ?: memory_write_sums(import->memory, import->db);
 	return db_cause(r, memory_wait(import->memory));
 }
 
@@ -706,8 +718,9 @@ static struct import_result result_of(const struct import *import)
 	return result;
 }
 
-int import_trace(struct db *db, const char *path, const struct import_options *options,
-		 struct import_result *ret_result)
+/* *ret_pictures: have all blocks; else as they were. */
+static int import_rows(struct db *db, const char *path, const struct import_options *options,
+		       struct import_result *ret_result, struct picture_build **ret_pictures)
 {
 	auto_import struct import import = {
 		.db = db, .path = path, .options = options, .first_access_ns = INT64_MAX
@@ -736,6 +749,25 @@ int import_trace(struct db *db, const char *path, const struct import_options *o
 	r = r ?: read_all(&import) ?: write_rest(&import);
 	if (r < 0)
 		return db_cause(rows_take_error(db), r);
+	if (import.pictures && memory_has_told(import.memory)) {
+		picture_build_name(import.pictures, &import.tally);
+		*ret_pictures = steal_ptr(&import.pictures);
+	}
 	*ret_result = result_of(&import);
 	return 0;
+}
+
+/* What the import needed of memory is free before pictures are drawn. */
+int import_trace(struct db *db, const char *path, const struct import_options *options,
+		 struct import_result *ret_result)
+{
+	struct picture_build *pictures = NULL;
+	int r = import_rows(db, path, options, ret_result, &pictures);
+
+	if (r == 0 && !options->no_tiles && !ret_result->is_skipped) {
+		import_begin_phase(options, "drawing pictures");
+		r = summaries_write(db, ret_result->run_id, pictures);
+	}
+	picture_build_close(pictures);
+	return r;
 }

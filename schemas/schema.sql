@@ -1265,7 +1265,7 @@ CREATE TABLE timeline (
 ) WITHOUT ROWID;
 
 -- Aggregate: sums of a stretch of the run, for reports of a span of time, which count rows at its
--- edges only. 64 stretches at most, of about as many blocks and samples; none of a short run, and
+-- edges only. Up to 127 stretches, of about as many blocks and samples; none of a short run, and
 -- of one whose blocks were picked. *Which stretches of the run have as many blocks and samples?*
 CREATE TABLE stretch (
     run_id   INTEGER NOT NULL, -- `run.id`

@@ -9,8 +9,10 @@
 #include "common/cleanup.h"
 #include "common/large.h"
 #include "store/database-internal.h"
+#include "store/row-scan.h"
 #include "store/row-writer.h"
-#include "store/totals/ends.h"
+#include "store/totals/stretch-blocks.h"
+#include "store/totals/totals.h"
 #include "store/writer-thread.h"
 
 #define ADVANCE	     (BLOCK_ROWS_WINDOW / 4) /* allocations at a time leave the window */
@@ -47,11 +49,32 @@ enum column {
 	POOL,
 };
 
-/* Blocks that ended, and what had been allocated by then. */
+/* What is needed of a block before it ends. */
+struct birth {
+	int64_t time_ns;
+	uint64_t address;
+	uint64_t size;
+	int64_t process_row;
+	uint32_t site;
+	uint32_t within_site;
+	uint8_t interval;
+};
+
+/*
+ * Blocks that ended, those that were born meanwhile, and where stretches begin. What happens at one
+ * moment is not torn apart.
+ */
 struct ended {
 	struct block_row *rows;
 	size_t n;
 	size_t n_allocated;
+	size_t n_done;
+	struct birth *births;
+	size_t n_births;
+	size_t n_births_allocated;
+	int64_t *borders;
+	size_t n_borders;
+	size_t n_borders_allocated;
 	uint64_t last; /* the highest id that was allocated */
 };
 
@@ -61,6 +84,9 @@ struct ended {
  */
 struct block_rows {
 	struct ended filled;
+	size_t n_full; /* of ended rows: then is looked for room */
+	struct stretch_borders borders;
+	size_t n_threads;
 	char apart[128]; /* each side writes often, and none waits for the other's cache line */
 	struct ended given;
 	struct db_writer *thread;
@@ -71,6 +97,8 @@ struct block_rows {
 	uint64_t n_window; /* a power of two, at most BLOCK_ROWS_WINDOW */
 	struct block_spill *late; /* what ended when its id had left the window */
 	struct rows *rows;
+	struct stretch_blocks *sums;
+	struct block_listener listener; /* born NULL: there is none */
 };
 
 static void cleanup_block_rows(struct block_rows **rows)
@@ -79,9 +107,9 @@ static void cleanup_block_rows(struct block_rows **rows)
 }
 #define auto_block_rows __attribute__((cleanup(cleanup_block_rows)))
 
-static double weight_of(const struct block_rows *rows, const struct heap_block *block)
+static double weight_of(const struct block_rows *rows, uint8_t interval, uint64_t size)
 {
-	return block_weight_of(rows->of.intervals->bytes[block->interval], block->size);
+	return block_weight_of(rows->of.intervals->bytes[interval], size);
 }
 
 static int write_row(struct block_rows *rows, const struct block_row *from)
@@ -106,7 +134,7 @@ static int write_row(struct block_rows *rows, const struct block_row *from)
 	row[FREE_CALL].integer = from->free_call ? from->free_call : ROWS_NULL;
 	row[KIND].integer = from->kind;
 	row[PREVIOUS].integer = ROWS_NULL;
-	row[WEIGHT].real = weight_of(rows, block);
+	row[WEIGHT].real = weight_of(rows, block->interval, block->size);
 	if (block->previous_id)
 		row[PREVIOUS].integer = rows->of.first_id + (int64_t)block->previous_id;
 	row[WITHIN].integer = row[POOL].integer = ROWS_NULL;
@@ -177,26 +205,57 @@ static int order_row(struct block_rows *rows, const struct block_row *row)
 	return 0;
 }
 
-static int count(struct block_rows *rows, const struct block_row *row)
+static bool has_told(const struct block_rows *rows)
+{
+	return rows->listener.born && stretch_blocks_are_ordered(rows->sums);
+}
+
+static int tell_birth(struct block_rows *rows, const struct birth *birth)
+{
+	const struct picture_row_block block = {
+		.process_id = birth->process_row,
+		.address = birth->address,
+		.size = (int64_t)birth->size,
+		.allocated_ns = birth->time_ns,
+		.stack_id = birth->site,
+	};
+
+	return has_told(rows) ? rows->listener.born(rows->listener.context, &block) : 0;
+}
+
+static int tell_end(struct block_rows *rows, const struct block_row *row)
 {
 	bool is_freed = memory_is_freed(row->end_kind);
+	const struct picture_row_block block = {
+		.process_id = row->process_row,
+		.size = (int64_t)row->block.size,
+		.freed_ns = is_freed ? row->end_ns : INT64_MAX,
+		.stack_id = row->block.site,
+	};
 
-	return tally_ends_add(rows->of.ends,
-			      &(struct tally_end){
-				      .size = row->block.size,
-				      .weight = weight_of(rows, &row->block),
-				      .allocated_ns = row->block.allocated_ns,
-				      .time_ns = row->end_ns,
-				      .life_ns = row->end_ns - row->block.allocated_ns,
-				      .thread_row = row->thread_row,
-				      .freed_thread_row = row->freed_thread_row,
-				      .site = row->block.site,
-				      .within = row->within_site,
-				      .is_freed = is_freed,
-				      .is_temporary = row->is_temporary,
-				      .is_reallocated = row->end_kind == MEMORY_REALLOCATED,
-				      .is_replaced = row->end_kind == MEMORY_EXEC,
-			      });
+	return has_told(rows) ? rows->listener.ended(rows->listener.context, &block) : 0;
+}
+
+static int add_end(struct block_rows *rows, const struct block_row *row)
+{
+	const struct heap_block *block = &row->block;
+	struct tally_end end = {
+		.size = block->size,
+		.weight = weight_of(rows, block->interval, block->size),
+		.allocated_ns = block->allocated_ns,
+		.time_ns = row->end_ns,
+		.life_ns = row->end_ns - block->allocated_ns,
+		.thread_row = row->thread_row,
+		.freed_thread_row = row->freed_thread_row,
+		.site = block->site,
+		.within = row->within_site,
+		.is_freed = memory_is_freed(row->end_kind),
+		.is_temporary = row->is_temporary,
+		.is_reallocated = row->end_kind == MEMORY_REALLOCATED,
+		.is_replaced = row->end_kind == MEMORY_EXEC,
+	};
+
+	return stretch_blocks_end(rows->sums, &end, row->is_left) ?: tell_end(rows, row);
 }
 
 /*
@@ -216,15 +275,73 @@ static void fetch(const struct block_rows *rows, size_t i)
 	__builtin_prefetch(&place->end_ns, 1);
 }
 
+/* The next row. */
+static int take_row(struct block_rows *rows)
+{
+	const struct block_row *row = &rows->given.rows[rows->given.n_done];
+
+	fetch(rows, rows->given.n_done++);
+	return add_end(rows, row) ?: order_row(rows, row);
+}
+
+/* What ends before a time, and of what ends then the blocks below an id. */
+static int take_ends(struct block_rows *rows, int64_t time_ns, uint64_t id)
+{
+	struct ended *given = &rows->given;
+	int r = 0;
+
+	while (r == 0 && given->n_done < given->n && given->rows[given->n_done].end_ns < time_ns)
+		r = take_row(rows);
+	for (size_t i = given->n_done; r == 0 && i < given->n && given->rows[i].end_ns == time_ns;
+	     i++) {
+		struct block_row row = given->rows[i];
+		if (row.block.id >= id)
+			continue;
+		given->rows[i] = given->rows[given->n_done];
+		given->rows[given->n_done] = row;
+		r = take_row(rows);
+	}
+	return r;
+}
+
+static int take_borders(struct block_rows *rows, size_t *number, int64_t until_ns)
+{
+	const struct ended *given = &rows->given;
+	int r = 0;
+
+	for (; r == 0 && *number < given->n_borders && given->borders[*number] <= until_ns;
+	     ++*number)
+		r = take_ends(rows, given->borders[*number], 0)
+			    ?: stretch_blocks_border(rows->sums, given->borders[*number]);
+	return r;
+}
+
 static int take_given(void *context)
 {
 	struct block_rows *rows = context;
-	int r = pass(rows, rows->given.last);
+	struct ended *given = &rows->given;
+	uint64_t id = given->last - given->n_births;
+	size_t border = 0;
+	int r = pass(rows, given->last);
 
-	for (size_t i = 0; i < rows->given.n && r == 0; i++) {
-		fetch(rows, i);
-		r = count(rows, &rows->given.rows[i]) ?: order_row(rows, &rows->given.rows[i]);
+	given->n_done = 0;
+	for (size_t i = 0; i < given->n_births && r == 0; i++) {
+		const struct birth *birth = &given->births[i];
+		struct tally_end born = {
+			.size = birth->size,
+			.weight = weight_of(rows, birth->interval, birth->size),
+			.allocated_ns = birth->time_ns,
+			.site = birth->site,
+			.within = birth->within_site,
+		};
+		r = take_borders(rows, &border, birth->time_ns);
+		r = r ?: take_ends(rows, birth->time_ns, ++id);
+		r = r ?: stretch_blocks_born(rows->sums, &born);
+		r = r ?: tell_birth(rows, birth);
 	}
+	r = r ?: take_borders(rows, &border, INT64_MAX);
+	while (r == 0 && given->n_done < given->n)
+		r = take_row(rows);
 	return r;
 }
 
@@ -246,32 +363,77 @@ static int give(struct block_rows *rows)
 
 	struct ended free_again = rows->given;
 	rows->given = rows->filled;
-	rows->filled = (struct ended){
-		.rows = free_again.rows,
-		.n_allocated = free_again.n_allocated,
-		.last = rows->given.last,
-	};
+	rows->filled = free_again;
+	rows->filled.n = rows->filled.n_births = rows->filled.n_borders = 0;
+	rows->filled.last = rows->given.last;
+	rows->n_full = rows->filled.n_allocated;
 	db_writer_give(rows->thread, &rows->job);
 	return 0;
 }
 
+/* Whether all that happens at the last moment is there. */
+static bool is_later(const struct ended *ended, int64_t time_ns)
+{
+	return ended->n_births == 0 || time_ns > ended->births[ended->n_births - 1].time_ns;
+}
+
 /* Batches grow: most runs are small. */
-static int make_room(struct block_rows *rows)
+static int make_room(struct block_rows *rows, int64_t time_ns)
 {
 	struct ended *ended = &rows->filled;
-	int r = ended->n == MOST_ENDED ? give(rows) : 0;
+	int r = ended->n >= MOST_ENDED && is_later(ended, time_ns) ? give(rows) : 0;
 
-	return r < 0 ? r : grow_one(&ended->rows, ended->n, &ended->n_allocated);
+	r = r ?: grow_one(&ended->rows, ended->n, &ended->n_allocated);
+	rows->n_full = ended->n < MOST_ENDED && ended->n_allocated > MOST_ENDED ? MOST_ENDED
+		       : ended->n < MOST_ENDED					? ended->n_allocated
+										: ended->n + 1;
+	return r;
 }
 
-void block_rows_allocated(struct block_rows *rows, uint64_t id)
+/* A stretch begins where a block is born or a sample taken. */
+static int add_border(struct block_rows *rows, int64_t time_ns)
 {
-	rows->filled.last = id;
+	struct ended *ended = &rows->filled;
+	int r = 0;
+
+	if (!stretch_borders_row(&rows->borders, time_ns,
+				 rows->of.tally->n_sites + rows->n_threads))
+		return 0;
+	r = grow_one(&ended->borders, ended->n_borders, &ended->n_borders_allocated);
+	if (r == 0)
+		ended->borders[ended->n_borders++] = time_ns;
+	return r;
 }
 
-int block_rows_end(struct block_rows *rows, struct block_row **ret_row)
+int block_rows_sampled(struct block_rows *rows, int64_t time_ns)
 {
-	int r = rows->filled.n < rows->filled.n_allocated ? 0 : make_room(rows);
+	return add_border(rows, time_ns);
+}
+
+int block_rows_born(struct block_rows *rows, const struct heap_block *block, int64_t process_row,
+		    uint32_t within_site)
+{
+	struct ended *ended = &rows->filled;
+	int r = ended->n_births >= MOST_ENDED && is_later(ended, block->allocated_ns) ? give(rows)
+										      : 0;
+
+	if (block->thread >= rows->n_threads)
+		rows->n_threads = block->thread + 1;
+	r = r ?: add_border(rows, block->allocated_ns);
+	r = r ?: grow_one(&ended->births, ended->n_births, &ended->n_births_allocated);
+	if (r < 0)
+		return r;
+	ended->births[ended->n_births++] = (struct birth){
+		block->allocated_ns, block->address, block->size,     process_row,
+		block->site,	     within_site,    block->interval,
+	};
+	ended->last = block->id;
+	return 0;
+}
+
+int block_rows_end(struct block_rows *rows, int64_t time_ns, struct block_row **ret_row)
+{
+	int r = rows->filled.n < rows->n_full ? 0 : make_room(rows, time_ns);
 
 	if (r == 0)
 		*ret_row = &rows->filled.rows[rows->filled.n++];
@@ -293,7 +455,9 @@ int block_rows_open(struct db *db, const struct block_rows_of *of, struct block_
 
 	rows->job.work = take_given;
 	rows->job.context = rows;
-	int r = rows_open(db, &table, &rows->rows) ?: db_writer_open(&rows->thread);
+	int r = stretch_blocks_open(&of->tally->ends, &rows->sums)
+			?: rows_open(db, &table, &rows->rows);
+	r = r ?: db_writer_open(&rows->thread);
 	if (r < 0)
 		return r;
 	*ret_rows = steal_ptr(&rows);
@@ -306,7 +470,9 @@ struct block_rows *block_rows_close(struct block_rows *rows)
 		return NULL;
 	db_writer_close(rows->thread);
 	rows_close(rows->rows);
-	free_all(rows->filled.rows, rows->given.rows, rows->window);
+	stretch_blocks_close(rows->sums);
+	free_all(rows->filled.rows, rows->filled.births, rows->filled.borders, rows->given.rows,
+		 rows->given.births, rows->given.borders, rows->window);
 	block_spill_close(rows->late);
 	free(rows);
 	return NULL;
@@ -329,9 +495,24 @@ static int finish_given(void *context)
 
 int block_rows_count(struct block_rows *rows)
 {
-	int r = give(rows);
+	int r = give(rows) ?: settle(rows);
 
-	return r < 0 ? r : settle(rows);
+	return r < 0 ? r : stretch_blocks_settle(rows->sums);
+}
+
+void block_rows_listen(struct block_rows *rows, const struct block_listener *listener)
+{
+	rows->listener = *listener;
+}
+
+bool block_rows_have_told(const struct block_rows *rows)
+{
+	return has_told(rows);
+}
+
+int block_rows_write_sums(struct block_rows *rows, struct db *db)
+{
+	return stretch_blocks_write(rows->sums, db, rows->of.run_id, rows->of.tally);
 }
 
 int block_rows_finish(struct block_rows *rows)

@@ -6,6 +6,7 @@
  * written behind all others, again in the order of ids (allocation-sorter.h). The caller hands over
  * what ended and goes on; a thread of its own does the rest.
  */
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "analyze/live/block-tree.h"
@@ -13,7 +14,7 @@
 struct db;
 struct block_rows;
 struct block_intervals;
-struct tally_ends;
+struct tally;
 
 #define BLOCK_ROWS_WINDOW (1u << 18) /* allocations; a power of two */
 #define BLOCK_ROWS_BATCH  (1u << 15) /* of long-lived blocks, sorted at a time */
@@ -33,18 +34,19 @@ struct block_row {
 	uint8_t end_kind; /* enum memory_end_kind */
 	uint8_t free_call; /* enum trace_call; 0: it did not end by a call */
 	uint8_t is_temporary; /* freed by the next event of the thread that allocated it */
+	uint8_t is_left; /* it was still there when the trace ended */
 };
 
 /*
- * Block ids are added to first_id. Each block is counted in ends, too, which belong to the thread
- * until block_rows_count(); intervals get no other numbers meanwhile. Returns 0 or a negative
- * errno.
+ * Block ids are added to first_id. Each block is counted in tally->ends, too, which belong to the
+ * thread until block_rows_count(); intervals get no other numbers meanwhile. Returns 0 or a
+ * negative errno.
  */
 struct block_rows_of {
 	int64_t run_id;
 	int64_t first_id;
 	int64_t first_pool; /* numbers of pools are added to it */
-	struct tally_ends *ends;
+	struct tally *tally;
 	const struct block_intervals *intervals;
 };
 int block_rows_open(struct db *db, const struct block_rows_of *of, struct block_rows **ret_rows);
@@ -52,14 +54,44 @@ int block_rows_open(struct db *db, const struct block_rows_of *of, struct block_
 /* Accepts NULL, returns NULL. */
 struct block_rows *block_rows_close(struct block_rows *rows);
 
-/* Blocks up to this id have been allocated. */
-void block_rows_allocated(struct block_rows *rows, uint64_t id);
+/*
+ * A block was born: the next id. process_row: of its image; within_site: of what it lies in; 0:
+ * nothing. Returns 0 or a negative errno.
+ */
+int block_rows_born(struct block_rows *rows, const struct heap_block *block, int64_t process_row,
+		    uint32_t within_site);
 
-/* A block ended: *ret_row is to be filled in at once. Returns 0 or a negative errno. */
-int block_rows_end(struct block_rows *rows, struct block_row **ret_row);
+/* A sample was taken: rows of samples count where the run is cut into stretches (stretches.h). */
+int block_rows_sampled(struct block_rows *rows, int64_t time_ns);
+
+/*
+ * A block ended; *ret_row is to be filled in at once. time_ns: when, INT64_MAX for what is left in
+ * the end. Returns 0 or a negative errno.
+ */
+int block_rows_end(struct block_rows *rows, int64_t time_ns, struct block_row **ret_row);
+
+/*
+ * Who is told by the thread of blocks that are born and end (picture_build_born() says in which
+ * order). stack_id is the tally's number of the site; a birth has no end, and an end no address.
+ */
+struct picture_row_block;
+struct block_listener {
+	void *context;
+	int (*born)(void *context, const struct picture_row_block *block);
+	int (*ended)(void *context, const struct picture_row_block *block);
+};
+
+/* Before the first block. */
+void block_rows_listen(struct block_rows *rows, const struct block_listener *listener);
+
+/* Behind block_rows_count(): whether the listener knows of all, in that order. */
+bool block_rows_have_told(const struct block_rows *rows);
 
 /* No more blocks end: wait until all are counted. Returns 0 or a negative errno. */
 int block_rows_count(struct block_rows *rows);
+
+/* Behind that and behind the run's row: store the sums of its stretches. 0 or a negative errno. */
+int block_rows_write_sums(struct block_rows *rows, struct db *db);
 
 /*
  * No more blocks end: begin to write all that did, while the caller goes on. Once at most. Returns

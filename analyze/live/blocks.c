@@ -30,7 +30,8 @@ static int write_row(struct memory *memory, const struct memory_image *image,
 		     const struct heap_block *block, const struct ending *ending)
 {
 	struct block_row *row;
-	int r = block_rows_end(memory->allocations, &row);
+	int r = block_rows_end(memory->allocations, memory->is_over ? INT64_MAX : ending->time_ns,
+			       &row);
 
 	if (r < 0)
 		return r;
@@ -46,6 +47,7 @@ static int write_row(struct memory *memory, const struct memory_image *image,
 		.end_kind = ending->end_kind,
 		.free_call = ending->call,
 		.is_temporary = ending->is_temporary,
+		.is_left = memory->is_over,
 		.within_id = 0,
 		.within_site = 0,
 		.pool = 0,
@@ -262,7 +264,9 @@ int memory_allocated(struct memory *memory, const struct memory_allocation *allo
 	    freed_pages_add(&thread->image->ends.pages, block.address, block.size) < 0)
 		return -ENOMEM;
 	memory->n_allocations++;
-	block_rows_allocated(memory->allocations, block.id);
+	r = block_rows_born(memory->allocations, &block, thread->image->row, 0);
+	if (r < 0)
+		return r;
 	if (memory->keeps_freed)
 		alignment_allocation(&memory->tally->alignment,
 				     &(struct alignment_moment){ thread->image->row,

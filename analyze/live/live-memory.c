@@ -51,8 +51,8 @@ int memory_open(struct db *db, int64_t run_id, const struct tasks *tasks, struct
 	if (r == 0)
 		r = block_rows_open(db,
 				    &(struct block_rows_of){ run_id, memory->first_allocation,
-							     pools_first_row(memory->pools),
-							     &tally->ends, &memory->intervals },
+							     pools_first_row(memory->pools), tally,
+							     &memory->intervals },
 				    &memory->allocations);
 	r = r ?: rows_open(db, &mapping_table, &memory->mappings);
 	r = r ?: memory_open_names(memory, db);
@@ -213,6 +213,26 @@ int memory_finish(struct memory *memory, int64_t end_ns)
 int memory_write_blocks(struct memory *memory)
 {
 	return block_rows_finish(memory->allocations);
+}
+
+int memory_sampled(struct memory *memory, int64_t time_ns)
+{
+	return block_rows_sampled(memory->allocations, time_ns);
+}
+
+void memory_listen(struct memory *memory, const struct block_listener *listener)
+{
+	block_rows_listen(memory->allocations, listener);
+}
+
+bool memory_has_told(const struct memory *memory)
+{
+	return block_rows_have_told(memory->allocations);
+}
+
+int memory_write_sums(struct memory *memory, struct db *db)
+{
+	return block_rows_write_sums(memory->allocations, db);
 }
 
 int memory_wait(struct memory *memory)

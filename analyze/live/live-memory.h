@@ -196,6 +196,9 @@ struct owner_memory memory_answers(struct memory *memory);
 /* All images end at end_ns; flush all rows but those of blocks. Returns 0 or a negative errno. */
 int memory_finish(struct memory *memory, int64_t end_ns);
 
+/* A sample was taken, whose time has come: import's now. Returns 0 or -ENOMEM. */
+int memory_sampled(struct memory *memory, int64_t time_ns);
+
 /*
  * Behind memory_finish(): begin to write the rows of blocks, while the caller goes on; and wait
  * until they are written. The tables of other rows have been flushed: they would have to wait.
@@ -203,3 +206,11 @@ int memory_finish(struct memory *memory, int64_t end_ns);
  */
 int memory_write_blocks(struct memory *memory);
 int memory_wait(struct memory *memory);
+
+/* As block_rows_listen() and block_rows_have_told() (allocation-writer.h). */
+struct block_listener;
+void memory_listen(struct memory *memory, const struct block_listener *listener);
+bool memory_has_told(const struct memory *memory);
+
+/* Behind the run's row: store the sums of its stretches (stretches.h). 0 or a negative errno. */
+int memory_write_sums(struct memory *memory, struct db *db);

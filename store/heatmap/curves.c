@@ -1,37 +1,31 @@
 #include "store/heatmap/curves.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/array.h"
 #include "common/cleanup.h"
 #include "common/hash-map.h"
-#include "store/block-weight.h"
 #include "store/database.h"
-#include "store/end-queue.h"
 #include "store/statement.h"
-#include "store/totals/timeline.h"
+#include "store/totals/totals.h"
 
 #define SLOTS 32u
 struct site {
-	int64_t stack_id;
+	int64_t key;
 	uint64_t live_bytes;
 	unsigned slot; /* of its last change */
 	uint64_t most[SLOTS];
 };
 
 struct picture_curves {
-	struct db *db;
-	int64_t run_id;
 	uint64_t duration;
 	struct site *sites;
 	size_t n_sites;
 	size_t n_sites_allocated;
-	struct key_map numbers; /* of stack_id: 1 + place in sites */
-	struct end_queue ends;
-	uint64_t now; /* time of the last end that was taken */
+	struct key_map numbers; /* of keys: 1 + place in sites */
+	uint64_t now; /* time of the last end */
 };
 
 /* ---- Sites ---- */
@@ -60,69 +54,45 @@ static void change(const struct picture_curves *curves, struct site *site, uint6
 		site->most[site->slot] = site->live_bytes;
 }
 
-static int find_site(struct picture_curves *curves, int64_t stack_id, uint32_t *ret_site)
+int picture_curves_site(struct picture_curves *curves, int64_t key, uint32_t *ret_number)
 {
-	uint64_t number = key_map_get(&curves->numbers, (uint64_t)stack_id, 0);
+	uint64_t number = key_map_get(&curves->numbers, (uint64_t)key, 0);
 
 	if (!number) {
 		int r = grow_array(&curves->sites, curves->n_sites, &curves->n_sites_allocated,
 				   sizeof(*curves->sites));
-		r = r ?: key_map_put(&curves->numbers, (uint64_t)stack_id, 0, curves->n_sites + 1);
+		r = r ?: key_map_put(&curves->numbers, (uint64_t)key, 0, curves->n_sites + 1);
 		if (r < 0)
 			return r;
-		curves->sites[curves->n_sites] = (struct site){ .stack_id = stack_id };
+		curves->sites[curves->n_sites] = (struct site){ .key = key };
 		number = ++curves->n_sites;
 	}
-	*ret_site = (uint32_t)(number - 1);
+	*ret_number = (uint32_t)(number - 1);
 	return 0;
 }
 
-static int end_until(struct picture_curves *curves, int64_t time_ns)
+void picture_curves_born(struct picture_curves *curves, uint32_t number, uint64_t bytes,
+			 int64_t time_ns)
 {
-	struct block_end end;
-	int r;
+	uint64_t time = time_ns > 0 ? (uint64_t)time_ns : 0;
 
-	while ((r = end_queue_take(&curves->ends, time_ns, &end)) == 1) {
-		curves->now = (uint64_t)end.time_ns;
-		change(curves, &curves->sites[end.site], curves->now,
-		       0 - block_weigh(end.weight, end.size).bytes);
-	}
-	return r;
+	change(curves, &curves->sites[number], time < curves->now ? curves->now : time, bytes);
 }
 
-/* What ends at a moment ends before what is allocated. */
-int picture_curves_add(struct picture_curves *curves, const struct picture_row_block *block)
+void picture_curves_freed(struct picture_curves *curves, uint32_t number, uint64_t bytes,
+			  int64_t time_ns)
 {
-	uint64_t time = block->allocated_ns > 0 ? (uint64_t)block->allocated_ns : 0;
-	uint32_t site = 0;
-	int r = end_until(curves, (int64_t)time) ?: find_site(curves, block->stack_id, &site);
-	if (r < 0)
-		return r;
-	time = time < curves->now ? curves->now : time;
-	change(curves, &curves->sites[site], time,
-	       block_weigh(block->weight, (uint64_t)block->size).bytes);
-	if (block->freed_ns == INT64_MAX)
-		return 0;
-	const struct block_end end = {
-		.time_ns = block->freed_ns > (int64_t)time ? block->freed_ns : (int64_t)time,
-		.size = (uint64_t)block->size,
-		.site = site,
-		.weight = block->weight,
-	};
-	return end_queue_push(&curves->ends, &end);
+	curves->now = time_ns > 0 ? (uint64_t)time_ns : 0;
+	change(curves, &curves->sites[number], curves->now, 0 - bytes);
 }
 
-struct picture_curves *picture_curves_open(struct db *db, int64_t run_id, int64_t duration_ns)
+struct picture_curves *picture_curves_open(int64_t duration_ns)
 {
 	struct picture_curves *curves = calloc(1, sizeof(*curves));
 
-	if (!curves)
-		return NULL;
-	curves->db = db;
-	curves->run_id = run_id;
-	curves->duration = duration_ns > 0 ? (uint64_t)duration_ns : 1;
-	return end_queue_init(&curves->ends, duration_ns) < 0 ? picture_curves_close(curves)
-							      : curves;
+	if (curves)
+		curves->duration = duration_ns > 0 ? (uint64_t)duration_ns : 1;
+	return curves;
 }
 
 struct picture_curves *picture_curves_close(struct picture_curves *curves)
@@ -131,7 +101,6 @@ struct picture_curves *picture_curves_close(struct picture_curves *curves)
 		return NULL;
 	free(curves->sites);
 	key_map_finish(&curves->numbers);
-	end_queue_finish(&curves->ends);
 	free(curves);
 	return NULL;
 }
@@ -147,24 +116,26 @@ static int write_site(struct site *site, sqlite3_stmt *insert)
 	unsigned width = (64 - (unsigned)__builtin_clzll(bits) + 7) / 8;
 	for (unsigned i = 0; i < SLOTS * width; i++)
 		bytes[i] = (uint8_t)(site->most[i / width] >> i % width * 8);
-	statement_integer(insert, 2, site->stack_id);
+	statement_integer(insert, 2, site->key);
 	sqlite3_bind_blob(insert, 3, bytes, (int)(SLOTS * width), SQLITE_STATIC);
 	return statement_run(insert);
 }
 
-int picture_curves_write(struct picture_curves *curves)
+void picture_curves_name(struct picture_curves *curves, const struct tally *tally)
+{
+	for (size_t i = 0; i < curves->n_sites; i++)
+		curves->sites[i].key = tally->sites[curves->sites[i].key].stack_id;
+}
+
+int picture_curves_write(struct picture_curves *curves, struct db *db, int64_t run_id)
 {
 	auto_statement sqlite3_stmt *insert = NULL;
-	int r = end_until(curves, INT64_MAX);
+	int r = statement_prepare(
+		db_handle(db),
+		"INSERT INTO site_curve(run_id, stack_id, live_bytes) VALUES(?, ?, ?)", &insert);
 
 	if (r == 0)
-		r = statement_prepare(
-			db_handle(curves->db),
-			"INSERT INTO site_curve(run_id, stack_id, live_bytes) VALUES(?, ?, ?)",
-			&insert);
-	if (r < 0)
-		return r;
-	statement_integer(insert, 1, curves->run_id);
+		statement_integer(insert, 1, run_id);
 	for (size_t i = 0; i < curves->n_sites && r == 0; i++)
 		r = write_site(&curves->sites[i], insert);
 	return r;

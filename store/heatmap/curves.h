@@ -14,14 +14,24 @@ struct db;
 struct picture_curves;
 
 /* Of the blocks of a run, which lasts duration_ns. NULL without memory. */
-struct picture_curves *picture_curves_open(struct db *db, int64_t run_id, int64_t duration_ns);
+struct picture_curves *picture_curves_open(int64_t duration_ns);
 struct picture_curves *picture_curves_close(struct picture_curves *curves); /* accepts NULL */
 
-/* Add a block, in the order of their ids. Returns 0 or a negative errno. */
-int picture_curves_add(struct picture_curves *curves, const struct picture_row_block *block);
+/* The number of a site that the caller calls so, made when it is new. Returns 0 or -ENOMEM. */
+int picture_curves_site(struct picture_curves *curves, int64_t key, uint32_t *ret_number);
 
-/* Behind the last one, store what was found. Returns 0 or a negative errno. */
-int picture_curves_write(struct picture_curves *curves);
+/* In the order of time, and what is freed at a moment before what is born. */
+void picture_curves_born(struct picture_curves *curves, uint32_t number, uint64_t bytes,
+			 int64_t time_ns);
+void picture_curves_freed(struct picture_curves *curves, uint32_t number, uint64_t bytes,
+			  int64_t time_ns);
+
+/* Keys are numbers of its sites: they become stack ids. */
+struct tally;
+void picture_curves_name(struct picture_curves *curves, const struct tally *tally);
+
+/* Store what was found; keys are stack ids. Returns 0 or a negative errno. */
+int picture_curves_write(struct picture_curves *curves, struct db *db, int64_t run_id);
 
 /* Memory levels of a run as numbers. */
 #define PICTURE_MAX_LEVELS 64u

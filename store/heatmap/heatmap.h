@@ -165,8 +165,30 @@ void picture_pages_finish(struct picture_pages *pages); /* accepts a zeroed one 
 struct db;
 int picture_write(struct db *db, int64_t run_id);
 
-/* The same, and the sums of the run's stretches (stretches.h) meanwhile. */
-int summaries_write(struct db *db, int64_t run_id);
+/*
+ * The same from blocks that are told while they are imported, by one thread, when it is known how
+ * long the run will last. NULL without memory.
+ */
+struct picture_build;
+struct picture_row_block;
+struct tally;
+struct picture_build *picture_build_open(int64_t duration_ns);
+struct picture_build *picture_build_close(struct picture_build *build); /* accepts NULL */
+
+/*
+ * A block is born; it ended (freed_ns INT64_MAX: nobody freed it). In the order of time, and ends
+ * before what is born at the same moment with a higher id. stack_id may be the number of its site:
+ * picture_build_name() then makes them stack ids, when all blocks were told. Return 0 or -ENOMEM.
+ */
+int picture_build_born(void *build, const struct picture_row_block *block);
+int picture_build_ended(void *build, const struct picture_row_block *block);
+void picture_build_name(struct picture_build *build, const struct tally *tally);
+
+/*
+ * Store the pictures of a run, and the sums of touches in its stretches (stretches.h) meanwhile.
+ * build: has its blocks; NULL, or made for another duration: its rows are read.
+ */
+int summaries_write(struct db *db, int64_t run_id, struct picture_build *build);
 
 /*
  * Whether a run that has rows to draw has no stored picture yet. An error is

@@ -157,21 +157,6 @@ static int take_until(struct blocks *blocks, int64_t time_ns)
 	return r;
 }
 
-/* What ends at a border ends behind it. */
-static int close_until(struct blocks *blocks, int64_t time_ns)
-{
-	const struct count_borders *borders = blocks->count->borders;
-	int r = 0;
-
-	while (r == 0 && borders && borders->next < borders->n &&
-	       time_ns >= borders->times[borders->next]) {
-		int64_t border_ns = borders->times[borders->next];
-		r = take_until(blocks, border_ns - 1);
-		r = r ?: count_close_until(blocks->count, border_ns);
-	}
-	return r;
-}
-
 /* It lies in a block that is counted: in all no more is live than that. */
 static int begin_within(struct count *count, const struct block *block,
 			const struct block_weight *weight)
@@ -198,8 +183,6 @@ static int begin_block(struct blocks *blocks, struct block *block)
 	r = r ?: tally_ends_live(&tally->ends, end->site, weight.bytes, end->allocated_ns);
 	if (r < 0)
 		return r;
-	if (weight.is_picked && count->borders)
-		return -ERANGE;
 	if (end->within)
 		return begin_within(count, block, &weight);
 	if (!block->is_carried)
@@ -231,9 +214,6 @@ static int add_block(struct blocks *blocks, const int64_t *const *columns, uint3
 		return 0;
 	if (r == 0 && !has_rows(count, &block))
 		r = -EBADMSG;
-	r = r ?: close_until(blocks, columns[BLOCK_ALLOCATED][i]);
-	if (r == 0 && !count_tally(count, columns[BLOCK_ALLOCATED][i]))
-		r = -ERANGE;
 	r = r ?: tally_site(count->tally, block.stack_id, &end->site);
 	r = r ?: find_within(count, columns[BLOCK_WITHIN][i], &end->within);
 	r = r ?: site_map_put(&count->stacks, columns[BLOCK_ID][i], (uint32_t)block.stack_id + 1);
@@ -288,7 +268,7 @@ static int open_scan(const struct count *count, struct scan **ret_scan)
 static int end_all(struct blocks *blocks, int64_t span_ns)
 {
 	struct count *count = blocks->count;
-	int r = close_until(blocks, INT64_MAX) ?: take_until(blocks, INT64_MAX);
+	int r = take_until(blocks, INT64_MAX);
 	if (r == 0)
 		tally_settle_live(count->tally, span_ns);
 	return r;

@@ -48,8 +48,8 @@ void count_init(struct count *count, struct db *db, int64_t run_id);
 
 /*
  * Times become those since selection.from_ns. Return 0, -EBADMSG for rows that cannot be, -ERANGE
- * where borders are no good: for rows on both sides of one that are not in order, blocks that were
- * picked, and samples of CPU time; or another negative errno.
+ * where borders are no good: for touches on both sides of one that are not in order, and samples of
+ * CPU time; or another negative errno. Blocks are counted without borders.
  */
 int count_blocks(struct count *count);
 int count_touches(struct count *count);

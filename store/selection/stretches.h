@@ -1,26 +1,23 @@
 #pragma once
 /*
- * Stretches of a run: at most STRETCHES of about equal numbers of blocks and samples, whose sums
- * are stored, so that of a span of time only the rows at its edges need to be counted. What is
- * counted and what is stored add up to the same to the last digit: all sums are whole numbers,
- * borders lie where rows are in order, and nothing is stored that does not add up
- * (store/totals/sums.h).
+ * Stretches of a run: some 64 to 127 of about equal numbers of blocks and samples, whose sums are
+ * stored, so that of a span of time only the rows at its edges need to be counted. What is counted
+ * and what is stored add up to the same to the last digit: all sums are whole numbers, borders lie
+ * where rows are in order, and nothing is stored that does not add up (store/totals/sums.h).
  */
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "store/totals/stretch-blocks.h"
 #include "store/totals/sums.h"
 
 struct db;
 
-#define STRETCHES    64u
-#define STRETCH_ROWS 16384u /* at least */
-
 /*
- * Store the sums of a run, whose rows are all there, in place of those it has. rows: at least so
- * many in a stretch; 0: STRETCH_ROWS. Returns 0, also where there can be none, or a negative errno.
+ * Store the sums of touches, whose rows are all there, beside those of blocks. Returns 0, also
+ * where there can be none, or a negative errno.
  */
-int stretches_write(struct db *db, int64_t run_id, uint32_t rows);
+int stretches_write_touches(struct db *db, int64_t run_id);
 
 /* Those of a run that lie in a span of time. */
 struct stretches {

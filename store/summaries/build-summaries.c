@@ -6,7 +6,9 @@
 #include "common/worker-thread.h"
 #include "schemas/trace-format.h"
 #include "store/columns/column.h"
+#include "store/block-weight.h"
 #include "store/database-internal.h"
+#include "store/end-queue.h"
 #include "store/heatmap/address-axis.h"
 #include "store/heatmap/categories.h"
 #include "store/heatmap/curves.h"
@@ -21,6 +23,7 @@
 struct process {
 	int64_t id;
 	int64_t end_ns;
+	bool has_left; /* blocks that nobody freed */
 	int64_t from_ns; /* of what it has; from > to: nothing */
 	int64_t to_ns;
 	uint64_t n_blocks;
@@ -29,7 +32,7 @@ struct process {
 	struct picture_categories categories;
 };
 
-struct build {
+struct picture_build {
 	struct db *db;
 	int64_t run_id;
 	int64_t duration_ns;
@@ -42,27 +45,47 @@ struct build {
 	struct picture_levels levels;
 };
 
-static void finish(struct build *build)
+struct picture_build *picture_build_close(struct picture_build *build)
 {
+	if (!build)
+		return NULL;
 	picture_curves_close(build->curves);
 	array_free(build->processes, build->n_processes, it, picture_ranges_finish(&it->ranges),
 		   picture_categories_finish(&it->categories));
 	key_map_finish(&build->numbers);
 	picture_regions_close(build->regions);
 	picture_levels_finish(&build->levels);
+	free(build);
+	return NULL;
 }
-#define auto_build __attribute__((cleanup(finish)))
+
+static void cleanup_build(struct picture_build **build)
+{
+	*build = picture_build_close(*build);
+}
+#define auto_build __attribute__((cleanup(cleanup_build)))
+
+struct picture_build *picture_build_open(int64_t duration_ns)
+{
+	struct picture_build *build = calloc(1, sizeof(*build));
+
+	if (!build)
+		return NULL;
+	build->duration_ns = picture_held_ns(duration_ns);
+	build->curves = picture_curves_open(build->duration_ns);
+	return build->curves ? build : picture_build_close(build);
+}
 
 /* ---- Processes ---- */
 
-static int64_t end_of_process(const struct build *build, int64_t process_id)
+static int64_t end_of_process(const struct picture_build *build, int64_t process_id)
 {
 	return picture_held_ns(db_integer_of(build->db, build->duration_ns,
 					     "SELECT end_ns FROM process WHERE id = ?1", "i",
 					     process_id));
 }
 
-static int add_process(struct build *build, int64_t process_id)
+static int add_process(struct picture_build *build, int64_t process_id)
 {
 	int r = grow_array(&build->processes, build->n_processes, &build->n_allocated,
 			   sizeof(*build->processes));
@@ -72,7 +95,6 @@ static int add_process(struct build *build, int64_t process_id)
 	struct process *process = &build->processes[build->n_processes];
 	*process = (struct process){
 		.id = process_id,
-		.end_ns = end_of_process(build, process_id),
 		.from_ns = 0,
 		.to_ns = build->duration_ns,
 	};
@@ -81,7 +103,8 @@ static int add_process(struct build *build, int64_t process_id)
 	return key_map_put(&build->numbers, (uint64_t)process_id, 0, build->n_processes);
 }
 
-static int find_process(struct build *build, int64_t process_id, struct process **ret_process)
+static int find_process(struct picture_build *build, int64_t process_id,
+			struct process **ret_process)
 {
 	uint64_t number = key_map_get(&build->numbers, (uint64_t)process_id, 0);
 
@@ -102,25 +125,111 @@ static void widen(struct process *process, int64_t from_ns, int64_t to_ns)
 	process->to_ns = to_ns > process->to_ns ? to_ns : process->to_ns;
 }
 
-/* ---- Rows ---- */
+/* ---- Blocks ---- */
 
-static int add_block(void *context, const struct picture_row_block *block)
+static int begin_block(struct picture_build *build, const struct picture_row_block *block,
+		       uint32_t *ret_site)
 {
-	struct build *build = context;
 	struct process *process;
-	bool is_freed = block->freed_ns != INT64_MAX;
-	int64_t allocated_ns = picture_held_ns(block->allocated_ns);
+	int64_t time_ns = picture_held_ns(block->allocated_ns);
 	int r = find_process(build, block->process_id, &process);
 
+	r = r ?: picture_curves_site(build->curves, block->stack_id, ret_site);
 	if (r < 0)
 		return r;
-	int64_t life_ns =
-		picture_life_ns(allocated_ns, is_freed ? block->freed_ns : process->end_ns);
-	widen(process, allocated_ns, allocated_ns + life_ns);
+	widen(process, time_ns, time_ns);
 	process->n_blocks++;
-	r = picture_ranges_add(&process->ranges, block->address, (uint64_t)block->size,
-			       PICTURE_HOLDS_BLOCKS);
-	return r < 0 ? r : picture_curves_add(build->curves, block);
+	picture_curves_born(build->curves, *ret_site,
+			    block_weigh(block->weight, (uint64_t)block->size).bytes,
+			    block->allocated_ns);
+	return picture_ranges_add(&process->ranges, block->address, (uint64_t)block->size,
+				  PICTURE_HOLDS_BLOCKS);
+}
+
+/* What its end tells, in any order. */
+static int end_block(struct picture_build *build, const struct picture_row_block *block)
+{
+	struct process *process;
+	int r = find_process(build, block->process_id, &process);
+
+	if (r == 0 && block->freed_ns == INT64_MAX)
+		process->has_left = true;
+	else if (r == 0)
+		widen(process, process->from_ns, picture_held_ns(block->freed_ns));
+	return r;
+}
+
+int picture_build_born(void *build, const struct picture_row_block *block)
+{
+	uint32_t site;
+
+	return begin_block(build, block, &site);
+}
+
+int picture_build_ended(void *context, const struct picture_row_block *block)
+{
+	struct picture_build *build = context;
+	uint32_t site;
+	int r = end_block(build, block);
+
+	if (r < 0 || block->freed_ns == INT64_MAX)
+		return r;
+	r = picture_curves_site(build->curves, block->stack_id, &site);
+	if (r == 0)
+		picture_curves_freed(build->curves, site,
+				     block_weigh(block->weight, (uint64_t)block->size).bytes,
+				     block->freed_ns);
+	return r;
+}
+
+/* ---- Rows ---- */
+
+struct block_scan {
+	struct picture_build *build;
+	struct end_queue ends;
+};
+
+static int end_until(struct block_scan *scan, int64_t time_ns)
+{
+	struct block_end end;
+	int r;
+
+	while ((r = end_queue_take(&scan->ends, time_ns, &end)) == 1)
+		picture_curves_freed(scan->build->curves, end.site,
+				     block_weigh(end.weight, end.size).bytes, end.time_ns);
+	return r;
+}
+
+/* What ends at a moment ends before what is allocated. */
+static int add_block(void *context, const struct picture_row_block *block)
+{
+	struct block_scan *scan = context;
+	int64_t time_ns = block->allocated_ns > 0 ? block->allocated_ns : 0;
+	uint32_t site;
+	int r = end_until(scan, time_ns);
+
+	r = r ?: begin_block(scan->build, block, &site);
+	r = r ?: end_block(scan->build, block);
+	if (r < 0 || block->freed_ns == INT64_MAX)
+		return r;
+	const struct block_end end = {
+		.time_ns = block->freed_ns > time_ns ? block->freed_ns : time_ns,
+		.size = (uint64_t)block->size,
+		.site = site,
+		.weight = block->weight,
+	};
+	return end_queue_push(&scan->ends, &end);
+}
+
+static int scan_blocks(struct picture_build *build)
+{
+	struct block_scan scan = { .build = build };
+	int r = end_queue_init(&scan.ends, build->duration_ns);
+
+	r = r ?: picture_scan_blocks(db_handle(build->db), build->run_id, add_block, &scan);
+	r = r ?: end_until(&scan, INT64_MAX);
+	end_queue_finish(&scan.ends);
+	return r;
 }
 
 static int count(struct process *process, const struct picture_row_touch *touch, int level)
@@ -149,7 +258,7 @@ static enum picture_holding holding_of(const struct picture_row_touch *touch)
 
 static int add_touch(void *context, const struct picture_row_touch *touch)
 {
-	struct build *build = context;
+	struct picture_build *build = context;
 	struct process *process;
 	int64_t time_ns = picture_held_ns(touch->sample.time_ns);
 	int level = picture_levels_add(&build->levels, touch);
@@ -166,7 +275,7 @@ static int add_touch(void *context, const struct picture_row_touch *touch)
 
 /* ---- Writing ---- */
 
-static int write_process(struct build *build, struct process *process)
+static int write_process(struct picture_build *build, struct process *process)
 {
 	const struct picture_category_rows rows = {
 		.db = build->db,
@@ -176,6 +285,10 @@ static int write_process(struct build *build, struct process *process)
 	};
 	uint64_t height = 0;
 	int r = picture_ranges_settle(&process->ranges);
+
+	process->end_ns = end_of_process(build, process->id);
+	if (process->has_left)
+		widen(process, process->from_ns, process->end_ns);
 
 	r = r ?: picture_bands_write(&process->ranges, build->regions, process->id, &height);
 	r = r ?: picture_categories_write(&process->categories, &rows);
@@ -189,17 +302,14 @@ static int write_process(struct build *build, struct process *process)
 	return r;
 }
 
-static int scan(struct build *build)
+static int scan_touches(struct picture_build *build)
 {
-	sqlite3 *db = db_handle(build->db);
 	const struct picture_touch_visitor visitor = {
 		.touch = add_touch, .context = build, .from_ns = INT64_MIN, .to_ns = INT64_MAX
 	};
+	int r = picture_levels_init(&build->levels, build->db, build->run_id);
 
-	build->curves = picture_curves_open(build->db, build->run_id, build->duration_ns);
-	int r = build->curves ? picture_scan_blocks(db, build->run_id, add_block, build) : -ENOMEM;
-	r = r ?: picture_curves_write(build->curves);
-	r = r ?: picture_scan_touches(db, build->run_id, &visitor);
+	r = r ?: picture_scan_touches(db_handle(build->db), build->run_id, &visitor);
 	return r < 0 ? r : picture_levels_write(&build->levels);
 }
 
@@ -229,22 +339,44 @@ static int64_t duration_of(struct db *db, int64_t run_id)
 		run_id));
 }
 
+static int write_all(struct picture_build *build)
+{
+	int r = picture_curves_write(build->curves, build->db, build->run_id);
+
+	r = r ?: scan_touches(build);
+	r = r ?: picture_regions_open(build->db, build->run_id, &build->regions);
+	for (size_t i = 0; i < build->n_processes && r == 0; i++)
+		r = write_process(build, &build->processes[i]);
+	return r < 0 ? r : picture_grid_write(build->db, build->run_id);
+}
+
 int picture_write(struct db *db, int64_t run_id)
 {
-	auto_build struct build build = {
-		.db = db,
-		.run_id = run_id,
-		.duration_ns = duration_of(db, run_id),
-	};
+	int64_t duration_ns = duration_of(db, run_id);
 	int r = delete_old(db, run_id);
 
-	if (r < 0 || build.duration_ns < 0)
+	if (r < 0 || duration_ns < 0)
 		return r;
-	r = picture_levels_init(&build.levels, db, run_id) ?: scan(&build);
-	r = r ?: picture_regions_open(db, run_id, &build.regions);
-	for (size_t i = 0; i < build.n_processes && r == 0; i++)
-		r = write_process(&build, &build.processes[i]);
-	return r < 0 ? r : picture_grid_write(db, run_id);
+	auto_build struct picture_build *build = picture_build_open(duration_ns);
+	if (!build)
+		return -ENOMEM;
+	build->db = db;
+	build->run_id = run_id;
+	return scan_blocks(build) ?: write_all(build);
+}
+
+void picture_build_name(struct picture_build *build, const struct tally *tally)
+{
+	picture_curves_name(build->curves, tally);
+}
+
+static int write_built(struct db *db, int64_t run_id, struct picture_build *build)
+{
+	if (!build || build->duration_ns != duration_of(db, run_id))
+		return picture_write(db, run_id);
+	build->db = db;
+	build->run_id = run_id;
+	return write_all(build);
 }
 
 /* ---- Sums beside them ---- */
@@ -260,17 +392,17 @@ static void *run_beside(void *context)
 {
 	struct beside *beside = context;
 
-	beside->result = stretches_write(&beside->db, beside->run_id, 0);
+	beside->result = stretches_write_touches(&beside->db, beside->run_id);
 	db_forget_last(&beside->db);
 	return NULL;
 }
 
-int summaries_write(struct db *db, int64_t run_id)
+int summaries_write(struct db *db, int64_t run_id, struct picture_build *build)
 {
 	struct beside beside = { .db = { .handle = db->handle }, .run_id = run_id };
 	pthread_t thread;
 	bool has_thread = quiet_thread_start(&thread, run_beside, &beside) == 0;
-	int r = picture_write(db, run_id);
+	int r = write_built(db, run_id, build);
 
 	if (has_thread)
 		pthread_join(thread, NULL);

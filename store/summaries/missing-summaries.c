@@ -9,7 +9,6 @@
 #include "store/database-internal.h"
 #include "store/heatmap/heatmap.h"
 #include "store/schema.h"
-#include "store/selection/stretches.h"
 #include "store/statement.h"
 
 /* Where the axes' categories get their names. */
@@ -157,20 +156,6 @@ int picture_compute(const char *path, char **ret_path)
 	return 0;
 }
 
-/* Sums of all runs that have none. */
-static int add_stretches(struct db *db)
-{
-	auto_statement sqlite3_stmt *row = NULL;
-	int r = statement_prepare(db_handle(db),
-				  "SELECT id FROM run WHERE detail = 'full' AND id NOT IN"
-				  " (SELECT run_id FROM stretch)",
-				  &row);
-
-	while (r >= 0 && (r = statement_step(row)) > 0)
-		r = stretches_write(db, sqlite3_column_int64(row, 0), 0);
-	return r;
-}
-
 int picture_add(const char *path)
 {
 	auto_db struct db *before = NULL;
@@ -180,7 +165,6 @@ int picture_add(const char *path)
 
 	r = r ?: db_begin(path, DB_COPY, &db);
 	r = r ?: add_runs(db);
-	r = r ?: add_stretches(db);
 	/* Somebody may have added to it in its place, who waits for nobody's copy. */
 	if (r == 0 && db_integer(before, "PRAGMA data_version", -1) != version)
 		r = -EBUSY;

@@ -1,10 +1,12 @@
 #include "store/totals/ends.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
 #include "common/array.h"
 #include "store/row-writer.h"
+#include "store/totals/totals.h"
 
 static const struct site_ends nothing = { .first_ns = INT64_MAX, .last_ns = INT64_MIN };
 
@@ -188,20 +190,63 @@ void tally_ends_left(struct tally_ends *ends, uint32_t site, uint64_t bytes, int
 	add_time(&ends->sites[site], bytes, time_ns);
 }
 
-int tally_ends_add(struct tally_ends *ends, const struct tally_end *end)
+static void join_site(struct site_ends *to, const struct site_ends *from)
 {
-	const struct block_weight weight = block_weigh(end->weight, end->size);
-	bool is_killed = !end->within && end->freed_thread_row != ROWS_NULL;
-	int r = tally_ends_live(ends, end->site, weight.bytes, end->allocated_ns);
+	to->n_blocks += from->n_blocks;
+	to->bytes += from->bytes;
+	to->n_frees += from->n_frees;
+	to->unfreed_bytes += from->unfreed_bytes;
+	to->exec_blocks += from->exec_blocks;
+	to->exec_bytes += from->exec_bytes;
+	to->n_temporary += from->n_temporary;
+	to->n_reallocated += from->n_reallocated;
+	to->n_picked += from->n_picked;
+	to->variance += from->variance;
+	to->n_variance += from->n_variance;
+	to->unfreed_variance += from->unfreed_variance;
+	to->byte_ns += from->byte_ns;
+	begin_at(to, from->first_ns);
+	end_at(to, from->last_ns);
+}
 
-	if (r == 0 && end->within)
-		r = tally_ends_live_within(ends, end->within, weight.bytes, end->allocated_ns);
-	r = r ?: tally_ends_born(ends, end);
-	if (r < 0)
-		return r;
-	if (end->within)
-		tally_ends_end_within(ends, end->within, weight.bytes, end->time_ns);
-	tally_ends_end(ends, end->site, &weight, end->time_ns,
-		       is_killed ? end->freed_thread_row : 0);
+static int join_threads(struct thread_totals *to, const struct thread_totals *from)
+{
+	for (size_t i = 0; i < from->n; i++) {
+		const struct thread_total *item = &from->items[i];
+		struct thread_total *thread = thread_totals_at(to, from->first_row + (int64_t)i);
+		if (!thread)
+			return -ENOMEM;
+		thread->n_blocks += item->n_blocks;
+		thread->bytes += item->bytes;
+		thread->n_frees += item->n_frees;
+		thread->n_foreign += item->n_foreign;
+		thread->live_blocks += item->live_blocks;
+		thread->live_bytes += item->live_bytes;
+		thread->n_temporary += item->n_temporary;
+	}
 	return 0;
+}
+
+int tally_ends_join(struct tally_ends *to, const struct tally_ends *from, const struct tally *names)
+{
+	int r = join_threads(&to->threads, &from->threads);
+
+	for (size_t i = 1; i < from->n_sites && r == 0; i++) {
+		size_t number = names ? (size_t)names->sites[i].stack_id : i;
+		r = number < to->n_sites ? 0 : make_site(to, number);
+		if (r == 0)
+			join_site(&to->sites[number], &from->sites[i]);
+	}
+	histogram_join(&to->histogram, &from->histogram);
+	to->allocations += from->allocations;
+	to->bytes += from->bytes;
+	to->frees += from->frees;
+	to->temporary += from->temporary;
+	to->live_blocks += from->live_blocks;
+	to->live_bytes += from->live_bytes;
+	to->n_picked += from->n_picked;
+	to->variance += from->variance;
+	to->n_variance += from->n_variance;
+	to->live_variance += from->live_variance;
+	return r;
 }

@@ -1,7 +1,7 @@
 #pragma once
 /*
- * The sums of blocks that need no order of events: each block counts once, when it has ended. One
- * thread at a time, which need not be the one of the tally they belong to.
+ * The sums of blocks that need no order of events. One thread at a time, which need not be the one
+ * of the tally they belong to.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -70,16 +70,9 @@ void tally_ends_finish(struct tally_ends *ends);
  */
 
 /*
- * A block ended by being freed (or a free that was missed, or realloc), or its process ended with
- * the block still there. Returns 0 or -ENOMEM.
- */
-int tally_ends_add(struct tally_ends *ends, const struct tally_end *end);
-
-/*
- * The same in steps, for who meets begins and ends in their order: what counts when a block is
- * born, that it is live from a time on, that it ends then (killer: thread.id that freed it; 0:
- * nobody), and what is live in the end; with _within, what that is for the one that it lies in.
- * Returns 0 or -ENOMEM.
+ * What counts of a block, whenever it was born; that it is live from a time on, that it ends then
+ * (killer: thread.id that freed it; 0: nobody), and what is live in the end; with _within, what
+ * that is for the one that it lies in. Returns 0 or -ENOMEM.
  */
 int tally_ends_born(struct tally_ends *ends, const struct tally_end *end);
 int tally_ends_live(struct tally_ends *ends, uint32_t site, uint64_t bytes, int64_t time_ns);
@@ -90,6 +83,14 @@ void tally_ends_end_within(struct tally_ends *ends, uint32_t within, uint64_t by
 void tally_ends_end(struct tally_ends *ends, uint32_t site, const struct block_weight *weight,
 		    int64_t time_ns, int64_t killer);
 void tally_ends_left(struct tally_ends *ends, uint32_t site, uint64_t bytes, int64_t time_ns);
+
+/*
+ * Add what others have; names: theirs have the numbers that are its stack ids, NULL: the same.
+ * Returns 0 or -ENOMEM.
+ */
+struct tally;
+int tally_ends_join(struct tally_ends *to, const struct tally_ends *from,
+		    const struct tally *names);
 
 /* What has ended of a site: of one without any, nothing. */
 struct site_ends tally_ends_of(const struct tally_ends *ends, size_t site);

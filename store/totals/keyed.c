@@ -43,6 +43,16 @@ void histogram_add(struct histogram *histogram, uint64_t size, int64_t life_ns,
 	cell->bytes += weight->bytes;
 }
 
+void histogram_join(struct histogram *to, const struct histogram *from)
+{
+	for (int size = 0; size < HISTOGRAM_BUCKETS; size++) {
+		for (int life = 0; life < HISTOGRAM_BUCKETS; life++) {
+			to->cells[size][life].n_blocks += from->cells[size][life].n_blocks;
+			to->cells[size][life].bytes += from->cells[size][life].bytes;
+		}
+	}
+}
+
 /* ---- Objects ---- */
 
 void object_totals_finish(struct object_totals *totals)

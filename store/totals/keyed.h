@@ -74,6 +74,9 @@ int histogram_bucket(uint64_t number);
 void histogram_add(struct histogram *histogram, uint64_t size, int64_t life_ns,
 		   const struct block_weight *weight);
 
+/* Add what another one has. */
+void histogram_join(struct histogram *to, const struct histogram *from);
+
 /* ---- Touches beside the heap, by owner ---- */
 
 struct object_total {

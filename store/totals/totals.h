@@ -117,7 +117,7 @@ int tally_site(struct tally *tally, int64_t stack_id, uint32_t *ret_site);
 
 /*
  * What is live, in order of time: a block was allocated; it is live no more, since it was freed or
- * since its process ended. What else is known of it counts once, by tally_ends_add().
+ * since its process ended. What else is known of it counts once, by tally_ends_born().
  */
 void tally_allocation(struct tally *tally, uint32_t site, const struct block_weight *weight,
 		      int64_t time_ns);

@@ -252,7 +252,8 @@ static int leave(struct memory *memory, struct memory_image *image, const struct
 	}
 	count_end(memory, block, &slot, ending);
 	give_slot(memory->pools, (uint32_t)block->previous_id);
-	r = block_rows_end(memory->allocations, &row);
+	r = block_rows_end(memory->allocations, memory->is_over ? INT64_MAX : ending->time_ns,
+			   &row);
 	if (r < 0)
 		return r;
 	*row = (struct block_row){
@@ -268,6 +269,7 @@ static int leave(struct memory *memory, struct memory_image *image, const struct
 		.pool = slot.pool,
 		.end_kind = (uint8_t)ending->kind,
 		.free_call = ending->call,
+		.is_left = memory->is_over,
 	};
 	row->block.previous_id = 0;
 	return 0;
@@ -424,9 +426,8 @@ int memory_pool_block(struct memory *memory, const struct pool_block *born)
 	if (r < 0)
 		return r;
 	memory->n_allocations++;
-	block_rows_allocated(memory->allocations, block.id);
 	count_birth(memory, &block, &slot);
-	return 0;
+	return block_rows_born(memory->allocations, &block, thread->image->row, slot.within_site);
 }
 
 /* The innermost block that begins there; its level, or POOLS_LEVELS: there is none. */
