@@ -6,32 +6,14 @@
 #include "common/array.h"
 #include "common/text.h"
 
-static const struct {
-	const char *file, *source, *function;
-} libraries[] = {
-#define LIBRARY(file, source, function) { file, source, function },
-#define ALLOCATES(part)
-#define SILENT(name)
-#include "schemas/library-frames.def"
-#undef LIBRARY
-#undef ALLOCATES
-#undef SILENT
-};
-
-static const char *const allocating[] = {
-#define LIBRARY(file, source, function)
-#define ALLOCATES(part) part,
-#define SILENT(name)
-#include "schemas/library-frames.def"
-#undef LIBRARY
-#undef ALLOCATES
-#undef SILENT
-};
-
-static const char *const silent[] = {
-#define LIBRARY(file, source, function)
-#define ALLOCATES(part)
-#define SILENT(name) name,
+/* Of what allocates, and of what is silent, there is a name only. */
+static const struct rule {
+	enum { IS_LIBRARY, DOES_ALLOCATE, IS_SILENT } says;
+	const char *name, *file, *source;
+} rules[] = {
+#define LIBRARY(file, source, function) { IS_LIBRARY, function, file, source },
+#define ALLOCATES(part)			{ DOES_ALLOCATE, part, NULL, NULL },
+#define SILENT(name)			{ IS_SILENT, name, NULL, NULL },
 #include "schemas/library-frames.def"
 #undef LIBRARY
 #undef ALLOCATES
@@ -234,15 +216,23 @@ static bool is_like(const char *pattern, const char *text)
 
 bool frame_allocates(const char *function)
 {
-	for (size_t i = 0; i < sizeof(allocating) / sizeof(allocating[0]); i++)
-		if (strcasestr(function, allocating[i]))
-			return true;
-	return strcmp(function, "new") == 0;
+	return strcmp(function, "new") == 0 ||
+	       array_find(rules, COUNT_OF(rules), it,
+			  it->says == DOES_ALLOCATE && strcasestr(function, it->name));
 }
 
 bool frame_is_silent(const char *name)
 {
-	return array_find(silent, COUNT_OF(silent), it, matches(*it, name));
+	return array_find(rules, COUNT_OF(rules), it,
+			  it->says == IS_SILENT && matches(it->name, name));
+}
+
+/* Whether a call is of code that a rule is about. */
+static bool is_about(const struct rule *rule, const char *name, const char *source,
+		     const char *file)
+{
+	return rule->says == IS_LIBRARY && is_like(rule->name, name) && is_like(rule->file, file) &&
+	       is_like(rule->source, source);
 }
 
 enum frame_owner frame_owner(const char *function, const char *source, const char *file)
@@ -252,10 +242,9 @@ enum frame_owner frame_owner(const char *function, const char *source, const cha
 
 	if (function)
 		frame_plain_name(function, "", name);
-	for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++)
-		if (is_like(libraries[i].function, function ? name : NULL) &&
-		    is_like(libraries[i].file, file_name) && is_like(libraries[i].source, source))
-			return FRAME_LIBRARY;
+	if (array_find(rules, COUNT_OF(rules), it,
+		       is_about(it, function ? name : NULL, source, file_name)))
+		return FRAME_LIBRARY;
 	return frame_allocates(name) ? FRAME_ALLOCATES : FRAME_PROGRAM;
 }
 
