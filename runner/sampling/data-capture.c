@@ -14,6 +14,7 @@
 #define MAX_INSTRUCTIONS 4096u
 #define MAX_KNOWN	 1024u /* of these, where it was of use */
 #define CHECK_EVERY	 16u /* samples that are told from registers; a power of two */
+#define CHECK_RARELY	 64u /* where they were told right so far */
 #define MAX_RANGES	 64u /* of a sample */
 #define RANGE_BYTES	 (TRACE_HELD_WORDS * WORD_BYTES)
 #define LEAST_OPEN	 0.001f /* of a sample's time: less is rounding */
@@ -661,7 +662,8 @@ static int look(struct run_data *data, struct tried *tried)
 		return 0;
 	}
 	known = find_known(data, tried);
-	if (tried->n_samples % CHECK_EVERY == 0 || !take_told(data, known))
+	uint32_t every = load_plan_is_sure(&known->plan) ? CHECK_RARELY : CHECK_EVERY;
+	if (tried->n_samples % every == 0 || !take_told(data, known))
 		load(data, known);
 	return data->window_held.head.n_ranges ? keep(data) : 0;
 }

@@ -119,3 +119,8 @@ uint32_t load_plan_tell(const struct load_plan *plan, const uint64_t *regs,
 			(struct load_range){ told(plan, i, regs), plan->ranges[i].last.n_words };
 	return plan->n;
 }
+
+bool load_plan_is_sure(const struct load_plan *plan)
+{
+	return plan->n_right == MOST_RIGHT;
+}

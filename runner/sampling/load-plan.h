@@ -40,3 +40,6 @@ void load_plan_learn(struct load_plan *plan, const uint64_t *regs, const struct 
 /* Tell that of another sample. Returns how many ranges, 0: that is not known. */
 uint32_t load_plan_tell(const struct load_plan *plan, const uint64_t *regs,
 			struct load_range ret_ranges[LOAD_PLAN_RANGES]);
+
+/* Whether all of many samples in a row was told right. */
+bool load_plan_is_sure(const struct load_plan *plan);
