@@ -518,6 +518,14 @@ bool block_pages_find(const struct block_pages *pages, uint64_t address,
 	return true;
 }
 
+/* The last of that many bytes. */
+static uint64_t last_of(uint64_t address, uint64_t size)
+{
+	uint64_t n = size ? size - 1 : 0;
+
+	return n > UINT64_MAX - address ? UINT64_MAX : address + n;
+}
+
 /* Regions that bytes lie in: by their numbers, or of all that there are, whatever is less. */
 struct walk {
 	uint64_t first;
@@ -528,8 +536,7 @@ struct walk {
 
 static struct walk walk_of(const struct block_pages *pages, uint64_t address, uint64_t size)
 {
-	uint64_t end = size && size - 1 > UINT64_MAX - address ? UINT64_MAX
-							       : address + (size ? size - 1 : 0);
+	uint64_t end = last_of(address, size);
 	struct walk walk = { number_of(address), number_of(end), number_of(address), false };
 
 	if (walk.last - walk.first >= pages->n_slots) {
@@ -569,9 +576,14 @@ size_t block_pages_cost(const struct block_pages *pages, uint64_t size)
 void block_pages_meet(struct block_pages *pages, uint64_t address, uint64_t size)
 {
 	struct walk walk = walk_of(pages, address, size);
+	uint64_t end = last_of(address, size);
 
-	for (struct block_region_slot slot; (slot = walk_on(pages, &walk)).region;)
-		slot.region->met = UINT64_MAX;
+	for (struct block_region_slot slot; (slot = walk_on(pages, &walk)).region;) {
+		unsigned from = slot.number == walk.first ? grain_of(address) / PAGE_GRAINS : 0;
+		unsigned to = slot.number == walk.last ? grain_of(end) / PAGE_GRAINS + 1
+						       : BLOCK_REGION_PAGES;
+		slot.region->met |= mask_of(0, from, to);
+	}
 }
 
 bool block_pages_overlap(const struct block_pages *pages, uint64_t address, uint64_t size,
