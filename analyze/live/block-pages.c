@@ -390,15 +390,13 @@ void block_pages_fetch(const struct block_pages *pages, const uint64_t *addresse
 	if (pages->n_index == 0)
 		return;
 	for (size_t i = 0; i < n; i++) {
-		uint64_t number = number_of(addresses[i]);
-		const struct block_region_slot *slot = &pages->slots[slot_of(pages, number)];
-		unsigned page = grain_of(addresses[i]) / PAGE_GRAINS;
+		const struct block_region *region = region_at(pages, number_of(addresses[i]));
 
 		__builtin_prefetch(&pages->index[tag_of(addresses[i]) >> pages->shift]);
-		if (!slot->region)
+		if (!region)
 			continue;
-		__builtin_prefetch(&slot->region->pages[page], 1);
-		__builtin_prefetch(&slot->region->bytes[page], 1);
+		__builtin_prefetch(&region->pages[grain_of(addresses[i]) / PAGE_GRAINS], 1);
+		__builtin_prefetch(&region->met);
 	}
 	for (size_t i = 0; i < n; i++) {
 		uint32_t tag = tag_of(addresses[i]);
@@ -414,35 +412,14 @@ void block_pages_fetch(const struct block_pages *pages, const uint64_t *addresse
 
 /* ---- Blocks ---- */
 
-/* Bytes of a block come to the pages of a region, or leave them, from a byte of it on. */
-static void count_bytes(struct block_region *region, uint64_t from, uint64_t n, int sign)
-{
-	while (n > 0) {
-		uint64_t room = BLOCK_PAGE_BYTES - from % BLOCK_PAGE_BYTES;
-		uint64_t piece = n < room ? n : room;
-		uint16_t *bytes = &region->bytes[from / BLOCK_PAGE_BYTES];
-
-		*bytes = (uint16_t)(*bytes + sign * (int)piece);
-		from += piece;
-		n -= piece;
-	}
-}
-
 /* What a block takes is taken now, or is no more. */
 static void change(const struct block_pages *pages, struct block_region *region,
-		   const struct span *span, uint64_t size, int sign)
+		   const struct span *span)
 {
-	uint64_t from = (uint64_t)span->from << GRAIN_LOG2;
-	uint64_t n_first = span->n_next ? BLOCK_REGION_BYTES - from : size;
-
 	turn_start(region, span->from);
 	turn(region, span->from, span->to);
-	count_bytes(region, from, n_first, sign);
-	if (!span->n_next)
-		return;
-	region = region_at(pages, span->number + 1);
-	turn(region, 0, span->n_next);
-	count_bytes(region, 0, size - n_first, sign);
+	if (span->n_next)
+		turn(region_at(pages, span->number + 1), 0, span->n_next);
 }
 
 int block_pages_insert(struct block_pages *pages, const struct heap *tree,
@@ -467,7 +444,7 @@ int block_pages_insert(struct block_pages *pages, const struct heap *tree,
 		return r;
 	write_record(heap_pool_record(pages->pool, number), block);
 	put_entry(pages, (uint64_t)tag_of(block->address) << 32 | (number + 1));
-	change(pages, region, &span, block->size, 1);
+	change(pages, region, &span);
 	pages->n_blocks++;
 	return 0;
 }
@@ -483,7 +460,7 @@ bool block_pages_remove(struct block_pages *pages, uint64_t address, struct heap
 	struct span span = span_of(address, ret_block->size);
 	take_entry(pages, at);
 	heap_pool_put_record(pages->pool, number);
-	change(pages, region_at(pages, span.number), &span, ret_block->size, -1);
+	change(pages, region_at(pages, span.number), &span);
 	pages->n_blocks--;
 	return true;
 }
@@ -705,22 +682,42 @@ int block_pages_walk(struct block_page_cursor *cursor, uint64_t until, uint64_t 
 	return r < 0 ? r : 0;
 }
 
+/* How many bytes of blocks lie in the page that is next. */
+static unsigned bytes_of(struct block_page_cursor *cursor)
+{
+	const struct block_region_slot *slot = region_of(cursor);
+	unsigned page = cursor->at % BLOCK_REGION_PAGES;
+	uint64_t from = address_of(slot->number, page * PAGE_GRAINS), end = from + BLOCK_PAGE_BYTES;
+	uint64_t n = cursor->end < from ? 0 : (cursor->end < end ? cursor->end : end) - from;
+
+	fetch_page(cursor);
+	for (unsigned word = 0; word < BLOCK_PAGE_WORDS; word++) {
+		for (uint64_t left = slot->region->pages[page].starts[word]; left;
+		     left &= left - 1) {
+			unsigned bit = word * 64 + (unsigned)__builtin_ctzll(left);
+			uint64_t address = from + ((uint64_t)bit << GRAIN_LOG2);
+
+			cursor->end = address + block_at(cursor->of, address).size;
+			n += (cursor->end < end ? cursor->end : end) - address;
+		}
+	}
+	return (unsigned)n;
+}
+
 bool block_pages_next(struct block_page_cursor *cursor, uint64_t until, uint64_t *ret_number,
 		      unsigned *ret_n_bytes)
 {
-	for (; cursor->at < cursor->n * BLOCK_REGION_PAGES; cursor->at++) {
-		const struct block_region_slot *slot = region_of(cursor);
-		unsigned page = cursor->at % BLOCK_REGION_PAGES;
-		uint64_t address = address_of(slot->number, page * PAGE_GRAINS);
+	while (cursor->at < cursor->n * BLOCK_REGION_PAGES) {
+		uint64_t number = region_of(cursor)->number * BLOCK_REGION_PAGES +
+				  cursor->at % BLOCK_REGION_PAGES;
 
-		if (slot->region->bytes[page] == 0)
-			continue;
-		if (address >= until)
+		if (number << BLOCK_PAGE_LOG2 >= until)
 			return false;
-		*ret_number = address >> BLOCK_PAGE_LOG2;
-		*ret_n_bytes = slot->region->bytes[page];
+		*ret_number = number;
+		*ret_n_bytes = bytes_of(cursor);
 		cursor->at++;
-		return true;
+		if (*ret_n_bytes > 0)
+			return true;
 	}
 	return false;
 }

@@ -32,11 +32,7 @@ struct block_page {
 /* In lines of the cache of its own. */
 struct block_region {
 	_Alignas(64) struct block_page pages[BLOCK_REGION_PAGES];
-	uint64_t number; /* address / 256 KiB */
 	uint64_t met; /* by page: a block of the tree may lie there */
-	uint32_t n_blocks; /* that take something here */
-	uint16_t
-		bytes[BLOCK_REGION_PAGES]; /* of blocks, also of those that start before the page */
 };
 
 /* By hash of its number. */
@@ -95,6 +91,7 @@ struct block_page_cursor {
 	size_t at; /* page of all regions, one behind the other */
 	unsigned word; /* of the page, the first that was not looked at */
 	uint64_t starts; /* that are left of the word before */
+	uint64_t end; /* of the last block that block_pages_next() met */
 };
 
 /* Returns 0 or -ENOMEM. */

@@ -11,7 +11,7 @@
 #define HEAP_NODE_ITEMS	  63
 #define HEAP_CHUNK_LOG2	  15 /* items */
 #define HEAP_RECORDS_LOG2 16 /* of a chunk */
-#define HEAP_REGION_BYTES 4288 /* of a struct block_region */
+#define HEAP_REGION_BYTES 4160 /* of a struct block_region */
 
 struct heap_node {
 	uint32_t n_refs;
