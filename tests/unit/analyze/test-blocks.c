@@ -186,6 +186,38 @@ static void check_walks(const struct pair *pair, uint64_t above_id)
 	free(expected.blocks);
 }
 
+/* What pages hold of blocks, and the sizes of those that are visited by themselves. */
+struct page_sum {
+	uint64_t bytes;
+	uint64_t next; /* page */
+};
+
+static int add_page(void *context, uint64_t number, unsigned n_bytes)
+{
+	struct page_sum *sum = context;
+
+	ck_assert_uint_le(sum->next, number);
+	ck_assert_uint_le(n_bytes, BLOCK_PAGE_BYTES);
+	sum->next = number + 1;
+	sum->bytes += n_bytes;
+	return 0;
+}
+
+static int add_block(void *context, const struct heap_block *block)
+{
+	((struct page_sum *)context)->bytes += block->size;
+	return 0;
+}
+
+static void check_sums(const struct pair *pair)
+{
+	struct page_sum found = { 0 }, expected = { 0 };
+
+	ck_assert_int_eq(live_blocks_walk_pages(&pair->live, add_page, add_block, &found), 0);
+	ck_assert_int_eq(heap_walk(&pair->oracle, 0, add_block, &expected), 0);
+	ck_assert_uint_eq(found.bytes, expected.bytes);
+}
+
 START_TEST(pages_and_a_tree_answer_like_one_tree)
 {
 	const struct shape *shape = &shapes[_i % 6];
@@ -197,8 +229,10 @@ START_TEST(pages_and_a_tree_answer_like_one_tree)
 	open_pair(&pair, pool);
 	for (uint64_t id = 1; id < 8000; id++) {
 		step(&pair, shape, id);
-		if (id % 3000 == 0)
-			check_walks(&pair, (UINT64_C(1) << 39) + random_below(id));
+		if (id % 3000 != 0)
+			continue;
+		check_walks(&pair, (UINT64_C(1) << 39) + random_below(id));
+		check_sums(&pair);
 	}
 	check_walks(&pair, 0);
 	close_pair(&pair);
