@@ -476,8 +476,11 @@ static void look_behind(struct decoder *decoder, const struct machine *machine,
 	if (!is_loop || is_open(window->accesses, window->n_accesses))
 		decode_block_behind(&code, sample, window);
 	decode_stall_find(&code, &decoder->ways, sample, window);
-	if (decoder->past.n_accesses == 0 && (is_open(window->behind, window->n_behind) ||
-					      is_open(window->stalled, window->n_stalled)))
+	/* Other code hardly ever loads what it follows next out of its frame. */
+	if (decoder->past.n_accesses == 0 &&
+	    sample->regs[DECODE_BP] - sample->regs[DECODE_SP] < DECODE_STACK_BYTES &&
+	    (is_open(window->behind, window->n_behind) ||
+	     is_open(window->stalled, window->n_stalled)))
 		solve_way(decoder, sample);
 	take_past(&decoder->past, window->behind, window->n_behind);
 	take_past(&decoder->past, window->stalled, window->n_stalled);
