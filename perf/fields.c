@@ -11,11 +11,6 @@
 #define PERF_SAMPLE_BRANCH_COUNTERS (UINT64_C(1) << 19)
 #endif
 
-#define ARRAY_LENGTH(array) (sizeof(array) / sizeof(*(array)))
-
-typedef void (*take_field)(struct pmu_cursor *cursor, const struct pmu_format *format,
-			   struct pmu_record *record);
-
 #define WORD_FIELD(name, target)                                                                   \
 	static void take_##name(struct pmu_cursor *cursor, const struct pmu_format *format,        \
 				struct pmu_record *record)                                         \
@@ -171,68 +166,66 @@ static void take_aux(struct pmu_cursor *cursor, const struct pmu_format *format,
 	pmu_cursor_take(cursor, pmu_cursor_u64(cursor));
 }
 
-struct field {
-	uint64_t bit;
-	take_field take;
-};
-
-static const struct field sample_fields[] = {
-	{ PERF_SAMPLE_IDENTIFIER, take_id },
-	{ PERF_SAMPLE_IP, take_ip },
-	{ PERF_SAMPLE_TID, take_tid },
-	{ PERF_SAMPLE_TIME, take_time },
-	{ PERF_SAMPLE_ADDR, take_address },
-	{ PERF_SAMPLE_ID, take_id },
-	{ PERF_SAMPLE_STREAM_ID, take_stream_id },
-	{ PERF_SAMPLE_CPU, take_cpu },
-	{ PERF_SAMPLE_PERIOD, take_period },
-	{ PERF_SAMPLE_READ, take_read },
-	{ PERF_SAMPLE_CALLCHAIN, take_callchain },
-	{ PERF_SAMPLE_RAW, take_raw },
-	{ PERF_SAMPLE_BRANCH_STACK, take_branches },
-	{ PERF_SAMPLE_REGS_USER, take_regs_user },
-	{ PERF_SAMPLE_STACK_USER, take_stack },
-	{ PERF_SAMPLE_WEIGHT, take_weight },
-	{ PERF_SAMPLE_WEIGHT_STRUCT, take_weight_struct },
-	{ PERF_SAMPLE_DATA_SRC, take_data_src },
-	{ PERF_SAMPLE_TRANSACTION, take_transaction },
-	{ PERF_SAMPLE_REGS_INTR, take_regs_intr },
-	{ PERF_SAMPLE_PHYS_ADDR, take_physical_address },
-	{ PERF_SAMPLE_CGROUP, take_cgroup },
-	{ PERF_SAMPLE_DATA_PAGE_SIZE, take_data_page },
-	{ PERF_SAMPLE_CODE_PAGE_SIZE, take_code_page },
-	{ PERF_SAMPLE_AUX, take_aux },
-};
+/* In the order in which they lie. */
+#define SAMPLE_FIELDS(FIELD)                                                                       \
+	FIELD(IDENTIFIER, id)                                                                      \
+	FIELD(IP, ip)                                                                              \
+	FIELD(TID, tid)                                                                            \
+	FIELD(TIME, time)                                                                          \
+	FIELD(ADDR, address)                                                                       \
+	FIELD(ID, id)                                                                              \
+	FIELD(STREAM_ID, stream_id)                                                                \
+	FIELD(CPU, cpu)                                                                            \
+	FIELD(PERIOD, period)                                                                      \
+	FIELD(READ, read)                                                                          \
+	FIELD(CALLCHAIN, callchain)                                                                \
+	FIELD(RAW, raw)                                                                            \
+	FIELD(BRANCH_STACK, branches)                                                              \
+	FIELD(REGS_USER, regs_user)                                                                \
+	FIELD(STACK_USER, stack)                                                                   \
+	FIELD(WEIGHT, weight)                                                                      \
+	FIELD(WEIGHT_STRUCT, weight_struct)                                                        \
+	FIELD(DATA_SRC, data_src)                                                                  \
+	FIELD(TRANSACTION, transaction)                                                            \
+	FIELD(REGS_INTR, regs_intr)                                                                \
+	FIELD(PHYS_ADDR, physical_address)                                                         \
+	FIELD(CGROUP, cgroup)                                                                      \
+	FIELD(DATA_PAGE_SIZE, data_page)                                                           \
+	FIELD(CODE_PAGE_SIZE, code_page)                                                           \
+	FIELD(AUX, aux)
 
 /* The trailer that sample_id_all puts behind every other record, in its own order. */
-static const struct field trailer_fields[] = {
-	{ PERF_SAMPLE_TID, take_tid }, { PERF_SAMPLE_TIME, take_time },
-	{ PERF_SAMPLE_ID, take_id },   { PERF_SAMPLE_STREAM_ID, take_stream_id },
-	{ PERF_SAMPLE_CPU, take_cpu }, { PERF_SAMPLE_IDENTIFIER, take_id },
-};
-#define TRAILER_BITS                                                                               \
-	(PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ID | PERF_SAMPLE_STREAM_ID |             \
-	 PERF_SAMPLE_CPU | PERF_SAMPLE_IDENTIFIER)
+#define TRAILER_FIELDS(FIELD)                                                                      \
+	FIELD(TID, tid)                                                                            \
+	FIELD(TIME, time)                                                                          \
+	FIELD(ID, id)                                                                              \
+	FIELD(STREAM_ID, stream_id)                                                                \
+	FIELD(CPU, cpu)                                                                            \
+	FIELD(IDENTIFIER, id)
 
-static void take_fields(struct pmu_cursor *cursor, const struct pmu_format *format,
-			struct pmu_record *record, const struct field *fields, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (format->sample_type & fields[i].bit)
-			fields[i].take(cursor, format, record);
-}
+#define TAKE(bit, name)                                                                            \
+	if (format->sample_type & PERF_SAMPLE_##bit)                                               \
+		take_##name(cursor, format, record);
+#define OR_BIT(bit, name) | PERF_SAMPLE_##bit
 
 void pmu_fields_sample(struct pmu_cursor *cursor, const struct pmu_format *format,
 		       struct pmu_record *record)
 {
-	take_fields(cursor, format, record, sample_fields, ARRAY_LENGTH(sample_fields));
+	SAMPLE_FIELDS(TAKE)
+}
+
+static void take_trailer(struct pmu_cursor *cursor, const struct pmu_format *format,
+			 struct pmu_record *record)
+{
+	TRAILER_FIELDS(TAKE)
 }
 
 void pmu_fields_trailer(struct pmu_cursor *cursor, const struct pmu_format *format,
 			struct pmu_record *record)
 {
 	size_t n_bytes =
-		sizeof(uint64_t) * (size_t)__builtin_popcountll(format->sample_type & TRAILER_BITS);
+		sizeof(uint64_t) *
+		(size_t)__builtin_popcountll(format->sample_type & (0 TRAILER_FIELDS(OR_BIT)));
 
 	if (n_bytes > pmu_cursor_left(cursor)) {
 		cursor->is_short = true;
@@ -242,5 +235,5 @@ void pmu_fields_trailer(struct pmu_cursor *cursor, const struct pmu_format *form
 							 .end = cursor->end,
 							 .order = cursor->order };
 	cursor->end -= n_bytes;
-	take_fields(&trailer, format, record, trailer_fields, ARRAY_LENGTH(trailer_fields));
+	take_trailer(&trailer, format, record);
 }

@@ -206,19 +206,31 @@ int pmu_record_turn(const struct pmu_format *format, void *bytes, size_t n_bytes
 	return length <= 0 ? length : parse(format, bytes, length, PMU_ORDER_TURNED, &record);
 }
 
+/* What lies in front of a SAMPLE. */
+#define HEAD_FIELDS (PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME)
+
+int pmu_record_parse_head(const struct pmu_format *format, const void *bytes, size_t n_bytes,
+			  struct pmu_record *ret_record)
+{
+	const struct pmu_format head = { .sample_type = format->sample_type & HEAD_FIELDS };
+	int length = pmu_record_length(bytes, n_bytes);
+
+	if (length <= 0)
+		return length;
+	if (((const struct perf_event_header *)bytes)->type == PERF_RECORD_SAMPLE)
+		format = &head;
+	return parse(format, bytes, length, PMU_ORDER_OURS, ret_record);
+}
+
 bool pmu_record_sample_ip(const struct pmu_format *format, const void *bytes, size_t n_bytes,
 			  struct pmu_origin *ret_origin, uint64_t *ret_ip)
 {
 	const uint64_t needed = PERF_SAMPLE_IP | PERF_SAMPLE_TID;
-	const uint64_t early = needed | PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TIME;
-	const struct pmu_format head = { .sample_type = format->sample_type & early };
-	int length = pmu_record_length(bytes, n_bytes);
 	struct pmu_record record;
 
-	if (length <= 0 || (format->sample_type & needed) != needed ||
-	    ((const struct perf_event_header *)bytes)->type != PERF_RECORD_SAMPLE)
-		return false;
-	if (pmu_record_parse(&head, bytes, (size_t)length, &record) < 0)
+	if ((format->sample_type & needed) != needed ||
+	    pmu_record_parse_head(format, bytes, n_bytes, &record) <= 0 ||
+	    record.type != PERF_RECORD_SAMPLE)
 		return false;
 	*ret_origin = record.origin;
 	*ret_ip = record.sample.ip;

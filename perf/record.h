@@ -172,6 +172,13 @@ int pmu_record_parse(const struct pmu_format *format, const void *bytes, size_t 
 int pmu_record_turn(const struct pmu_format *format, void *bytes, size_t n_bytes);
 
 /*
+ * As pmu_record_parse(), but of a SAMPLE only its id, ip, who and when are read: all else of it is
+ * 0, and was not looked at.
+ */
+int pmu_record_parse_head(const struct pmu_format *format, const void *bytes, size_t n_bytes,
+			  struct pmu_record *ret_record);
+
+/*
  * The fast way for whoever only needs where and who of a SAMPLE: pid, tid and ip without looking at
  * the rest. Returns false when it is no sample, or sample_type carries not all of IP and TID.
  */

@@ -468,6 +468,15 @@ struct owner owners_find(struct owners *owners, const struct owner_question *que
 	return leftover(owners, question, memory, has_mapping ? &mapping : NULL);
 }
 
+void owners_fetch(const struct owners *owners, const struct task_process *process,
+		  const uint64_t *addresses, size_t n)
+{
+	const struct owner_memory *ask = &owners->memory;
+
+	if (process && ask->fetch)
+		ask->fetch(ask->user, tasks_memory_of(owners->tasks, process), addresses, n);
+}
+
 /*
  * memset and memcpy, which are not the allocator's own, but lie in a file with one: libc. `unknown`
  * is the answer where there is no file that could tell.

@@ -163,7 +163,6 @@ static struct record_buffer *decode_piece(struct sample_source *source,
 		if (grow_array_by(&buffer, 0, sizeof(*buffer) + (n + 1) * sizeof(access),
 				  &n_allocated, 1) < 0)
 			break;
-		buffer->n_entries = 0;
 		memcpy(buffer->bytes + n++ * sizeof(access), &access, sizeof(access));
 	}
 	source->losses[SAMPLE_LOSS_BAD_PACKET] += cursor.n_damaged;
@@ -197,14 +196,15 @@ int samples_aux(struct samples *samples, uint32_t source, const struct trace_aux
 		stream ? decode_piece(own, stream, bytes, head->n_bytes, &n) : NULL;
 	if (!buffer)
 		return -ENOMEM;
+	buffer->n_entries = 0;
+	buffer->source = (uint32_t)(own - samples->sources);
+	buffer->kind = QUEUED_HARDWARE;
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		const struct queued_sample entry = {
 			.time_ns = samples_time_of(samples, own, head->raw_ns),
 			.buffer = buffer,
 			.offset = (uint32_t)(i * sizeof(struct hardware_access)),
 			.n_bytes = sizeof(struct hardware_access),
-			.source = (uint32_t)(own - samples->sources),
-			.is_hardware = true,
 		};
 		r = sample_queue_add(&samples->queue, &entry);
 	}

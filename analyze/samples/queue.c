@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "common/cleanup.h"
 
 #define MAX_CPUS 65536u /* a damaged trace may name any */
 
@@ -85,7 +86,7 @@ struct record_buffer *record_buffer_create(const void *bytes, size_t n_bytes)
 
 	if (!buffer)
 		return NULL;
-	buffer->n_entries = 0;
+	*buffer = (struct record_buffer){ .kind = QUEUED_PERF };
 	memcpy(buffer->bytes, bytes, n_bytes);
 	return buffer;
 }
@@ -106,27 +107,60 @@ void sample_queue_finish(struct sample_queue *queue)
 {
 	for (size_t i = queue->first; i < queue->n; i++)
 		release(&queue->entries[i]);
-	free(queue->entries);
+	free_all(queue->entries, queue->others);
 	sample_queue_init(queue);
 }
 
 int sample_queue_add(struct sample_queue *queue, const struct queued_sample *entry)
 {
-	if (grow_array(&queue->entries, queue->n, &queue->n_allocated, sizeof(*queue->entries)) < 0)
+	if (grow_one(&queue->entries, queue->n, &queue->n_allocated) < 0 ||
+	    grow_one(&queue->others, queue->n, &queue->n_others_allocated) < 0)
 		return -ENOMEM;
-
-	struct queued_sample *copy = &queue->entries[queue->n++];
-	*copy = *entry;
-	copy->order = queue->n_orders++;
-	copy->buffer->n_entries++;
-	if (copy->time_ns < queue->next_ns)
-		queue->next_ns = copy->time_ns;
+	queue->entries[queue->n++] = *entry;
+	entry->buffer->n_entries++;
+	if (entry->time_ns < queue->next_ns)
+		queue->next_ns = entry->time_ns;
 	return 0;
 }
 
-DEFINE_ORDER(compare_entries, struct queued_sample, BY(time_ns) ?: BY(order));
+/* Where the entries end that are in order from `at` on. */
+static size_t end_of_run(const struct sample_queue *queue, size_t at)
+{
+	while (++at < queue->n && queue->entries[at - 1].time_ns <= queue->entries[at].time_ns)
+		;
+	return at < queue->n ? at : queue->n;
+}
 
-/* Move what is left to the front and sort it with what came. */
+/* Merge each two neighbouring runs, and change the arrays. Returns how many runs there are then. */
+static size_t merge_runs(struct sample_queue *queue)
+{
+	const struct queued_sample *entries = queue->entries;
+	struct queued_sample *to = queue->others;
+	size_t n_runs = 0;
+
+	for (size_t at = 0, middle, end; at < queue->n; n_runs++) {
+		size_t second = middle = end_of_run(queue, at);
+		end = middle < queue->n ? end_of_run(queue, middle) : middle;
+		while (at < middle || second < end) {
+			bool is_first =
+				second == end ||
+				(at < middle && entries[at].time_ns <= entries[second].time_ns);
+			*to++ = entries[is_first ? at++ : second++];
+		}
+		at = end;
+	}
+	queue->others = queue->entries;
+	queue->entries = to - queue->n;
+	size_t n_allocated = queue->n_allocated;
+	queue->n_allocated = queue->n_others_allocated;
+	queue->n_others_allocated = n_allocated;
+	return n_runs;
+}
+
+/*
+ * Move what is left to the front and sort it with what came. That is few runs, each of a CPU's
+ * ring, which are in order.
+ */
 static void sort(struct sample_queue *queue)
 {
 	size_t n = queue->n - queue->first;
@@ -135,8 +169,11 @@ static void sort(struct sample_queue *queue)
 		memmove(queue->entries, queue->entries + queue->first, n * sizeof(*queue->entries));
 	queue->first = 0;
 	queue->n = n;
-	qsort(queue->entries, n, sizeof(*queue->entries), compare_entries);
+	if (end_of_run(queue, 0) < n)
+		while (merge_runs(queue) > 1)
+			;
 	queue->n_sorted = n;
+	queue->n_looked = 0;
 }
 
 const struct queued_sample *sample_queue_peek(struct sample_queue *queue, int64_t time_ns)
@@ -151,9 +188,19 @@ const struct queued_sample *sample_queue_peek(struct sample_queue *queue, int64_
 	return entry->time_ns < time_ns ? entry : NULL;
 }
 
+const struct queued_sample *sample_queue_look(struct sample_queue *queue, size_t n_most,
+					      size_t *ret_n)
+{
+	size_t n = queue->n_sorted - queue->first;
+
+	*ret_n = queue->n_looked = n < n_most ? n : n_most;
+	return &queue->entries[queue->first];
+}
+
 void sample_queue_drop(struct sample_queue *queue)
 {
 	release(&queue->entries[queue->first++]);
+	queue->n_looked -= queue->n_looked > 0;
 	queue->next_ns = queue->first < queue->n ? queue->entries[queue->first].time_ns : INT64_MAX;
 	if (queue->first == queue->n) {
 		queue->first = 0;

@@ -3,8 +3,8 @@
  * What samples.c has read and not attributed yet, in order of time: perf records of all sources and
  * CPUs, and the samples of --private. One thread.
  *
- * A perf record waits as bytes and is parsed again when its turn comes: 440 instructions, 0.1 % of
- * an import. Parsed ones would take 216 bytes more each, which a hostile file could multiply.
+ * A perf record waits as bytes: of a sample only its head is read before its turn comes. Parsed ones
+ * would take 216 bytes more each, which a hostile file could multiply.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,45 +13,51 @@
 #include "common/hash-map.h"
 #include "schemas/trace-format.h"
 
+enum queued_kind {
+	QUEUED_PERF, /* a perf record */
+	QUEUED_PRIVATE, /* struct trace_access[] of one sample */
+	QUEUED_HARDWARE, /* struct hardware_access of one */
+};
+
 /* Bytes of a frame; they go when the last entry of theirs is taken. */
 struct record_buffer {
 	size_t n_entries;
+	uint32_t source; /* index of samples.c */
+	enum queued_kind kind;
 	_Alignas(8) uint8_t bytes[];
 };
 
 struct queued_sample {
 	int64_t time_ns;
-	uint64_t order; /* as read: keeps equal times in order */
 	struct record_buffer *buffer;
 	uint32_t offset; /* in the buffer's bytes */
 	uint32_t n_bytes;
-	uint32_t source; /* index of samples.c */
 	uint32_t node_number; /* of a page fault: the page's node + 1; 0: not told */
-	bool is_private; /* struct trace_access[] of one sample; else a perf record, or ... */
-	bool is_hardware; /* ... struct hardware_access of one */
 };
 
 /* All zero is empty. */
 struct sample_queue {
 	struct queued_sample *entries; /* from first on; sorted up to n_sorted */
+	struct queued_sample *others; /* room for as many, to sort them */
 	size_t first;
 	size_t n_sorted;
 	size_t n;
 	size_t n_allocated;
-	uint64_t n_orders;
+	size_t n_others_allocated;
+	size_t n_looked; /* sample_queue_look(): entries that stay where they are until their turn */
 	int64_t next_ns; /* of the earliest entry; INT64_MAX: none. 0 before sample_queue_init() */
 };
 
 void sample_queue_init(struct sample_queue *queue);
 void sample_queue_finish(struct sample_queue *queue);
 
-/* A buffer with a copy of bytes, without entries; NULL: no memory. */
+/* A buffer with a copy of bytes, without entries, of source 0 and perf; NULL: no memory. */
 struct record_buffer *record_buffer_create(const void *bytes, size_t n_bytes);
 
 /* Free a buffer if it has no entries. */
 void record_buffer_settle(struct record_buffer *buffer);
 
-/* Add an entry; its order is filled in. 0 or -ENOMEM. */
+/* Add an entry, behind those of its time. 0 or -ENOMEM. */
 int sample_queue_add(struct sample_queue *queue, const struct queued_sample *entry);
 
 /*
@@ -60,6 +66,13 @@ int sample_queue_add(struct sample_queue *queue, const struct queued_sample *ent
  */
 const struct queued_sample *sample_queue_peek(struct sample_queue *queue, int64_t time_ns);
 void sample_queue_drop(struct sample_queue *queue);
+
+/*
+ * Up to n_most entries from the one that was peeked at on, in their order; *ret_n of them. They are
+ * the next ones for as long as n_looked, which becomes *ret_n, is above 0.
+ */
+const struct queued_sample *sample_queue_look(struct sample_queue *queue, size_t n_most,
+					      size_t *ret_n);
 
 /*
  * What a sample stands for. Samples carry their period, but for those of the thread that its source

@@ -90,6 +90,7 @@ int samples_source_detail(struct samples *samples, const struct trace_source_det
 	source->format.read_format = record->read_format;
 	source->format.regs_intr = record->regs_intr;
 	source->format.branch_sample_type = record->branch_sample_type;
+	samples->queue.n_looked = 0; /* it was parsed otherwise */
 	return sample_rows_detail(samples->rows, (uint32_t)source->row, record);
 }
 

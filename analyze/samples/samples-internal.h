@@ -86,6 +86,8 @@ struct sample_code {
 
 #define SAMPLE_CODES 8192u /* a power of two */
 
+#define SAMPLES_COMING 16u /* parsed before their turn: their misses of the cache overlap */
+
 struct samples {
 	bool is_cut; /* samples of before were left out, which ledgers count */
 	struct sample_context context;
@@ -97,6 +99,8 @@ struct samples {
 	struct instruction_owners instructions;
 	struct sample_loops loops;
 	struct sample_queue queue;
+	struct pmu_record coming[SAMPLES_COMING]; /* queue.n_looked of them, those behind others */
+	size_t n_coming;
 	struct sample_waiting waiting;
 	struct watch_log *watch_log;
 	struct early_maps early_maps;

@@ -132,11 +132,15 @@ void samples_end_segment(struct samples *samples)
 	key_map_finish(&samples->nodes);
 }
 
+static bool has_nodes(const struct samples *samples, const struct sample_source *source)
+{
+	return samples->nodes.n > 0 && source->kind == SAMPLE_FAULT;
+}
+
 static uint32_t node_number_of(const struct samples *samples, const struct sample_source *source,
 			       const struct pmu_record *record)
 {
-	if (samples->nodes.n == 0 || source->kind != SAMPLE_FAULT ||
-	    record->type != PERF_RECORD_SAMPLE)
+	if (!has_nodes(samples, source) || record->type != PERF_RECORD_SAMPLE)
 		return 0;
 	return (uint32_t)key_map_get(&samples->nodes, record->origin.time_ns,
 				     node_key(record->origin.pid, record->sample.address));
@@ -172,10 +176,14 @@ int samples_perf(struct samples *samples, uint32_t source, const void *records, 
 		return 0;
 	if (!buffer)
 		return -ENOMEM;
+	buffer->source = (uint32_t)(own - samples->sources);
+	/* Whether the rest of a sample is damaged is seen and counted when its turn comes. */
+	const bool is_whole = has_nodes(samples, own);
 	for (size_t at = 0; r >= 0 && at < n_bytes; at += (size_t)r) {
 		struct pmu_record record;
 
-		r = pmu_record_parse(&own->format, buffer->bytes + at, n_bytes - at, &record);
+		r = (is_whole ? pmu_record_parse : pmu_record_parse_head)(
+			&own->format, buffer->bytes + at, n_bytes - at, &record);
 		own->losses[SAMPLE_LOSS_BAD_RECORD] += r < 0;
 		if (r < 0 && r != -EILSEQ)
 			break; /* no telling where the next one starts */
@@ -189,7 +197,6 @@ int samples_perf(struct samples *samples, uint32_t source, const void *records, 
 			.buffer = buffer,
 			.offset = (uint32_t)at,
 			.n_bytes = record.bytes,
-			.source = (uint32_t)(own - samples->sources),
 			.node_number = is_used ? node_number_of(samples, own, &record) : 0,
 		};
 		if (is_used && sample_queue_add(&samples->queue, &entry) < 0)
@@ -211,6 +218,8 @@ int samples_accesses(struct samples *samples, uint32_t source, const struct trac
 		return 0;
 	if (!buffer)
 		return -ENOMEM;
+	buffer->source = (uint32_t)(own - samples->sources);
+	buffer->kind = QUEUED_PRIVATE;
 	for (size_t first = 0, behind; r == 0 && first < n; first = behind) {
 		behind = first + 1;
 		while (behind < n && accesses[behind].sample == accesses[first].sample)
@@ -220,8 +229,6 @@ int samples_accesses(struct samples *samples, uint32_t source, const struct trac
 			.buffer = buffer,
 			.offset = (uint32_t)(first * sizeof(*accesses)),
 			.n_bytes = (uint32_t)((behind - first) * sizeof(*accesses)),
-			.source = (uint32_t)(own - samples->sources),
-			.is_private = true,
 		};
 		r = sample_queue_add(&samples->queue, &entry);
 	}
@@ -240,25 +247,104 @@ const int64_t *samples_next_ns(const struct samples *samples)
 	return &samples->queue.next_ns;
 }
 
+/* Of samples that tell where they accessed; 0: not of this one. */
+static uint64_t address_of(const struct sample_source *source, const struct pmu_record *record)
+{
+	bool has_address = source->kind == SAMPLE_FAULT || source->kind == SAMPLE_ADDRESS;
+
+	return has_address && record->type == PERF_RECORD_SAMPLE ? record->sample.address : 0;
+}
+
+/*
+ * What will be looked up is fetched into the cache, for all of one process at once, and of its
+ * image at that time in most cases.
+ */
+static void fetch_blocks(struct samples *samples, uint64_t *addresses, size_t n)
+{
+	const struct tasks *tasks = samples->context.tasks;
+	uint64_t of_one[SAMPLES_COMING];
+
+	for (size_t i = 0; i < n; i++) {
+		uint32_t pid = samples->coming[i].origin.pid;
+		size_t n_of_one = 0;
+
+		if (!addresses[i])
+			continue;
+		for (size_t k = i; k < n; k++) {
+			if (addresses[k] && samples->coming[k].origin.pid == pid) {
+				of_one[n_of_one++] = addresses[k];
+				addresses[k] = 0;
+			}
+		}
+		owners_fetch(samples->context.owners, tasks_process_at(tasks, pid, INT64_MAX),
+			     of_one, n_of_one);
+	}
+}
+
+/* Parse what comes next, perf records only. */
+static void look_ahead(struct samples *samples)
+{
+	uint64_t addresses[SAMPLES_COMING] = { 0 };
+	size_t n;
+	const struct queued_sample *entries =
+		sample_queue_look(&samples->queue, SAMPLES_COMING, &n);
+
+	for (size_t i = 0; i < n; i++) {
+		const struct record_buffer *buffer = entries[i].buffer;
+		const struct sample_source *source = &samples->sources[buffer->source];
+		struct pmu_record *record = &samples->coming[i];
+
+		if (buffer->kind != QUEUED_PERF)
+			continue;
+		if (pmu_record_parse(&source->format, buffer->bytes + entries[i].offset,
+				     entries[i].n_bytes, record) > 0)
+			addresses[i] = address_of(source, record);
+		else
+			record->is_known = false;
+	}
+	samples->n_coming = n;
+	fetch_blocks(samples, addresses, n);
+}
+
 static int take_perf(struct samples *samples, struct sample_source *source,
 		     const struct queued_sample *entry)
 {
-	struct pmu_record record;
-	int r = pmu_record_parse(&source->format, entry->buffer->bytes + entry->offset,
-				 entry->n_bytes, &record);
+	const struct pmu_record *record =
+		&samples->coming[samples->n_coming - samples->queue.n_looked];
 
-	if (r <= 0)
-		return 0; /* counted when it was queued */
-	switch (record.type) {
+	if (!record->is_known) {
+		source->losses[SAMPLE_LOSS_BAD_RECORD]++;
+		return 0;
+	}
+	switch (record->type) {
 	case PERF_RECORD_SAMPLE:
-		return sample_attribute(samples, source, &record, entry->time_ns,
+		return sample_attribute(samples, source, record, entry->time_ns,
 					entry->node_number);
 	case PERF_RECORD_LOST:
 	case PERF_RECORD_LOST_SAMPLES:
-		source->losses[SAMPLE_LOSS_LOST] += record.lost.count;
+		source->losses[SAMPLE_LOSS_LOST] += record->lost.count;
 		return 0;
 	default:
-		return sample_task(samples, &record, entry->time_ns);
+		return sample_task(samples, record, entry->time_ns);
+	}
+}
+
+static int take(struct samples *samples, const struct queued_sample *entry)
+{
+	struct sample_source *source = &samples->sources[entry->buffer->source];
+	const void *bytes = entry->buffer->bytes + entry->offset;
+
+	if (samples->queue.n_looked == 0)
+		look_ahead(samples);
+	switch (entry->buffer->kind) {
+	case QUEUED_HARDWARE:
+		return sample_attribute_hardware(samples, source, bytes, entry->time_ns);
+	case QUEUED_PRIVATE:
+		return sample_attribute_private(samples, source, bytes,
+						entry->n_bytes / sizeof(struct trace_access),
+						entry->time_ns);
+	default:
+		return take_perf(samples, source, entry);
 	}
 }
 
@@ -268,22 +354,7 @@ int samples_advance(struct samples *samples, int64_t time_ns)
 	int r = sample_report_early_maps(samples);
 
 	while (r == 0 && (entry = sample_queue_peek(&samples->queue, time_ns))) {
-		struct sample_source *source = &samples->sources[entry->source];
-
-		if (entry->is_hardware) {
-			r = sample_attribute_hardware(
-				samples, source,
-				(const void *)(entry->buffer->bytes + entry->offset),
-				entry->time_ns);
-		} else if (entry->is_private) {
-			const void *accesses = entry->buffer->bytes + entry->offset;
-
-			r = sample_attribute_private(samples, source, accesses,
-						     entry->n_bytes / sizeof(struct trace_access),
-						     entry->time_ns);
-		} else {
-			r = take_perf(samples, source, entry);
-		}
+		r = take(samples, entry);
 		sample_queue_drop(&samples->queue);
 	}
 	return r;
