@@ -80,7 +80,7 @@ struct owners *owners_destroy(struct owners *owners); /* accepts NULL, returns N
 struct owner owners_find(struct owners *owners, const struct owner_question *question,
 			 bool *ret_is_open);
 
-/* Addresses of an image (NULL: of none) are asked for soon: what that reads comes into the cache. */
+/* Addresses of an image are asked for soon: what that reads is fetched. NULL: of none. */
 void owners_fetch(const struct owners *owners, const struct task_process *process,
 		  const uint64_t *addresses, size_t n);
 

@@ -3,8 +3,8 @@
  * What samples.c has read and not attributed yet, in order of time: perf records of all sources and
  * CPUs, and the samples of --private. One thread.
  *
- * A perf record waits as bytes: of a sample only its head is read before its turn comes. Parsed ones
- * would take 216 bytes more each, which a hostile file could multiply.
+ * A perf record waits as bytes: of a sample only its head is read before its turn comes. Parsed
+ * ones would take 216 bytes more each, which a hostile file could multiply.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,7 +44,7 @@ struct sample_queue {
 	size_t n;
 	size_t n_allocated;
 	size_t n_others_allocated;
-	size_t n_looked; /* sample_queue_look(): entries that stay where they are until their turn */
+	size_t n_looked; /* sample_queue_look(): entries that are next, and stay so */
 	int64_t next_ns; /* of the earliest entry; INT64_MAX: none. 0 before sample_queue_init() */
 };
 
