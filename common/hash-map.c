@@ -2,6 +2,9 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "common/large.h"
 
 #define MIN_CAPACITY 64u
 
@@ -43,7 +46,7 @@ static int grow(struct key_map *map)
 	struct key_map larger = { .n = map->n,
 				  .capacity = map->capacity ? 2 * map->capacity : MIN_CAPACITY };
 
-	larger.entries = calloc(larger.capacity, sizeof(*larger.entries));
+	larger.entries = large_alloc(larger.capacity * sizeof(*larger.entries));
 	if (!larger.entries)
 		return -ENOMEM;
 	for (size_t i = 0; i < map->capacity; i++) {
@@ -69,6 +72,13 @@ int key_map_put(struct key_map *map, uint64_t a, uint64_t b, uint64_t value)
 	map->n += !entry->value;
 	*entry = (struct key_map_entry){ a, b, value };
 	return 0;
+}
+
+void key_map_clear(struct key_map *map)
+{
+	if (map->capacity)
+		memset(map->entries, 0, map->capacity * sizeof(*map->entries));
+	map->n = 0;
 }
 
 void key_map_finish(struct key_map *map)

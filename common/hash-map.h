@@ -29,6 +29,9 @@ void key_map_prefetch(const struct key_map *map, uint64_t a, uint64_t b);
 /* Set the value (not 0) of (a, b). Returns 0 or -ENOMEM. */
 int key_map_put(struct key_map *map, uint64_t a, uint64_t b, uint64_t value);
 
+/* Forget all, and keep the memory for as many. */
+void key_map_clear(struct key_map *map);
+
 /* Free the memory; the map is empty and usable afterwards. */
 void key_map_finish(struct key_map *map);
 

@@ -96,9 +96,9 @@ static size_t take(struct sample_access *accesses, size_t n_left, size_t i, uint
 
 size_t sample_touches_merge(struct sample_access *accesses, size_t n, int64_t time_ns)
 {
-	size_t n_left = 0;
+	size_t n_left = n > 0;
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 1; i < n; i++)
 		n_left = take(accesses, n_left, i, (uint64_t)time_ns);
 	return n_left;
 }

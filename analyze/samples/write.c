@@ -313,26 +313,25 @@ static enum picture_direction direction_of(const struct touch *touch, double *be
 				   : PICTURE_READ;
 }
 
-/* What is the same in all rows of a sample. */
-static void fill_sample(struct sample_rows *rows, const struct pending_sample *item,
-			union rows_cell *cells)
+/* What is the same in all rows of a sample; `touch` is of it. */
+static void fill_sample(const struct sample_rows *rows, const struct pending_sample *item,
+			const struct touch *touch, union rows_cell *cells)
 {
-	const struct task_process *process = tasks_process(rows->context->tasks, item->process);
-	const struct task_thread *thread = tasks_thread(rows->context->tasks, item->thread);
 	const struct sample_detail *detail = &item->detail;
 
 	for (unsigned i = 0; i < TOUCH_CELLS; i++)
 		cells[i].integer = ROWS_NULL;
-	cells[TOUCH_SAMPLE].integer = item->row;
+	cells[TOUCH_SAMPLE].integer = touch->sample;
 	cells[TOUCH_RUN].integer = rows->context->run_id;
-	cells[TOUCH_PROCESS].integer = process ? or_null(process->row, process->row) : ROWS_NULL;
-	cells[TOUCH_THREAD].integer = thread ? or_null(thread->row, thread->row) : ROWS_NULL;
-	cells[TOUCH_SOURCE].integer = rows->sources[item->source]->row;
-	cells[TOUCH_TIME].integer = item->time_ns;
-	cells[TOUCH_WEIGHT].integer = item->weight;
+	cells[TOUCH_PROCESS].integer = or_null(touch->process_row, touch->process_row);
+	cells[TOUCH_THREAD].integer = or_null(touch->thread_row, touch->thread_row);
+	cells[TOUCH_SOURCE].integer = touch->source_row;
+	cells[TOUCH_TIME].integer = touch->time_ns;
+	cells[TOUCH_WEIGHT].integer = touch->weight;
 	cells[TOUCH_STACK].integer = or_null(item->stack, item->stack);
 	cells[TOUCH_LATENCY].integer = or_null(detail->latency, detail->latency);
 	cells[TOUCH_NODE].integer = or_null((int64_t)detail->node_number - 1, detail->node_number);
+	cells[TOUCH_TABLES].integer = 0;
 }
 
 /* What only its first row has. */
@@ -421,8 +420,8 @@ static void add_up(struct row_source *source, const struct pending_sample *item)
 	}
 }
 
-static struct touch touch_of(const struct sample_rows *rows, const struct pending_sample *item,
-			     const struct sample_access *access)
+/* What all touches of a sample say. */
+static struct touch touch_of(const struct sample_rows *rows, const struct pending_sample *item)
 {
 	const struct task_process *process = tasks_process(rows->context->tasks, item->process);
 	const struct task_thread *thread = tasks_thread(rows->context->tasks, item->thread);
@@ -434,51 +433,58 @@ static struct touch touch_of(const struct sample_rows *rows, const struct pendin
 		.weight = item->weight,
 		.process_row = process ? process->row : 0,
 		.thread_row = thread ? thread->row : 0,
-		.address = access->address,
-		.size = access->size,
-		.is_write = access->is_write,
-		.is_resolved = access->is_resolved,
-		.frame = access->frame,
 		.measures = source->measures,
-		.role = access->role,
-		.share = access->share,
-		.owner = access->owner,
 		.is_access = item->is_access,
 		.source_row = source->row,
-		.data_src = access->data_src,
 		.latency = item->detail.latency,
 		.node_number = item->detail.node_number,
 	};
 }
 
+static void take_access(struct touch *touch, const struct sample_access *access)
+{
+	touch->address = access->address;
+	touch->size = access->size;
+	touch->is_write = access->is_write;
+	touch->is_resolved = access->is_resolved;
+	touch->frame = access->frame;
+	touch->role = access->role;
+	touch->share = access->share;
+	touch->owner = access->owner;
+	touch->data_src = access->data_src;
+}
+
+/* The first row, which shows the sample, too. */
+static int begin_rows(struct sample_rows *rows, const struct pending_sample *item,
+		      const struct touch *touch, union rows_cell *cells)
+{
+	fill_sample(rows, item, touch, cells);
+	fill_first(item, cells);
+	if (item->n == 0)
+		fill_no_touch(cells);
+	return rows_are_stored(rows->samples) ? write_plain(rows, cells) : 0;
+}
+
 int sample_rows_write(struct sample_rows *rows, const struct pending_sample *item)
 {
 	const struct sample_sink *sink = &rows->context->sink;
-	union rows_cell of_sample[TOUCH_CELLS];
+	struct touch touch = touch_of(rows, item);
+	union rows_cell *cells = rows_add(rows->touches);
 	double before = 0;
-	int r = 0;
+	int r = cells ? begin_rows(rows, item, &touch, cells) : rows_error(rows->touches);
 
-	fill_sample(rows, item, of_sample);
-	for (size_t i = 0; r == 0 && i < (item->n ? item->n : 1); i++) {
-		union rows_cell *cells = rows_add(rows->touches);
-		if (!cells)
+	for (size_t i = 0; r == 0 && i < item->n; i++) {
+		if (i > 0 && !(cells = rows_add(rows->touches)))
 			return rows_error(rows->touches);
-		memcpy(cells, of_sample, sizeof(of_sample));
+		if (i > 0)
+			fill_sample(rows, item, &touch, cells);
 		cells[TOUCH_ID].integer = rows->next_touch++;
-		cells[TOUCH_TABLES].integer = 0;
-		if (i == 0)
-			fill_first(item, cells);
-		if (i == 0 && rows_are_stored(rows->samples))
-			r = write_plain(rows, cells);
-		if (item->n == 0) {
-			fill_no_touch(cells);
-			break;
-		}
-		const struct touch touch = touch_of(rows, item, &item->accesses[i]);
+		take_access(&touch, &item->accesses[i]);
 		fill_touch(rows, &touch, &before, cells);
-		if (r == 0 && sink->touch)
-			r = sink->touch(sink->user, &touch);
+		r = sink->touch ? sink->touch(sink->user, &touch) : 0;
 	}
+	if (r == 0 && item->n == 0)
+		cells[TOUCH_ID].integer = rows->next_touch++;
 	add_up(rows->sources[item->source], item);
 	return r;
 }

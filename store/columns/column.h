@@ -47,6 +47,7 @@ struct chunk_values {
 	const int64_t *others; /* RELATIVE: those of the other column; else not looked at */
 	uint32_t n; /* CHUNK_FRAME_ROWS at most */
 	bool may_be_null; /* CHUNK_NULL is NULL; otherwise it is a value as all others */
+	bool is_alike; /* all are known to be equal: one look is enough */
 };
 
 /* Of values of a frame, or of a whole chunk. */

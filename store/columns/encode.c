@@ -110,10 +110,13 @@ static struct chunk_survey survey_of(const int64_t *numbers, const struct chunk_
 
 struct chunk_survey chunk_survey(const struct chunk_values *values)
 {
-	struct chunk_survey survey = survey_all(values->values, values->n);
+	struct chunk_survey survey = survey_all(values->values, values->is_alike ? 1 : values->n);
 
-	return values->may_be_null && survey.min == CHUNK_NULL ? survey_of(values->values, values)
-							       : survey;
+	if (!values->may_be_null || survey.min != CHUNK_NULL)
+		return survey;
+	if (survey.max != CHUNK_NULL)
+		return survey_of(values->values, values);
+	return (struct chunk_survey){ INT64_MAX, INT64_MIN, 0, values->n, false };
 }
 
 /* What is left of each value; a NULL leaves what stands there, and is left out afterwards. */
@@ -161,13 +164,14 @@ static int narrow(struct chunk_encoder *encoder, const struct chunk_values *valu
 	const int64_t *numbers = values->values;
 	struct chunk_survey left = *survey;
 
+	head->flags = survey->n_null > 0 ? CHUNK_HAS_NULL : 0;
+	if (survey->n_null == values->n) /* codes of no plane are 0 */
+		return 0;
 	if (head->coding != CHUNK_PLAIN) {
 		subtract(encoder, values, head->coding);
 		numbers = (const int64_t *)encoder->codes;
 		left = survey->n_null ? survey_of(numbers, values) : survey_all(numbers, values->n);
 	}
-	if (left.n_null == values->n)
-		left.min = left.max = 0;
 	uint64_t distance = (uint64_t)left.max - (uint64_t)left.min;
 	bool has_null = left.n_null > 0;
 	if (has_null && distance == UINT64_MAX)
@@ -176,7 +180,6 @@ static int narrow(struct chunk_encoder *encoder, const struct chunk_values *valu
 	head->base = (uint64_t)left.min;
 	/* Low bits that are alike in all are 0 in what is left of each. */
 	head->shift = left.differing ? (uint8_t)__builtin_ctzll(left.differing) : 0;
-	head->flags = survey->n_null > 0 ? CHUNK_HAS_NULL : 0;
 	head->n_planes = planes_of((distance >> head->shift) + has_null);
 	if (head->n_planes > 0)
 		shrink(numbers, values->n, &(struct shrinking){ head->base, head->shift, has_null },

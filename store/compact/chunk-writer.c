@@ -33,6 +33,7 @@ struct column {
 	struct chunk_plan plan;
 	struct chunk_survey survey; /* of the chunk that is stored */
 	bool may_be_null;
+	bool is_alike; /* all of the chunk's values are equal */
 	bool is_real;
 };
 
@@ -190,6 +191,7 @@ static struct chunk_values values_of(const struct chunk_writer *writer, unsigned
 							: NULL,
 		.n = piece->n,
 		.may_be_null = columns[i].may_be_null,
+		.is_alike = columns[i].is_alike,
 	};
 }
 
@@ -331,8 +333,12 @@ static int arrange(struct chunk_writer *writer)
 {
 	for (unsigned i = 0; i < writer->n_columns; i++) {
 		const struct piece all = { 0, writer->n };
+		struct column *column = &writer->columns[i];
+		column->is_alike = false;
 		struct chunk_values values = values_of(writer, i, (struct chunk_plan){ 0 }, &all);
-		writer->columns[i].survey = chunk_survey(&values);
+		column->survey = chunk_survey(&values);
+		column->is_alike = column->survey.differing == 0 &&
+				   (column->survey.n_null == 0 || column->survey.n_null == all.n);
 	}
 	const int64_t *told[N_FRAMED_BY];
 	for (unsigned i = 0; i < N_FRAMED_BY; i++)
@@ -342,6 +348,8 @@ static int arrange(struct chunk_writer *writer)
 	int r = chunk_frames_make(&writer->frames, &columns, writer->n);
 	for (unsigned i = 0; i < writer->n_columns && r == 0 && writer->frames.n > 1; i++) {
 		int64_t *values = writer->columns[i].values, *to = writer->spare;
+		if (writer->columns[i].is_alike)
+			continue;
 		for (uint32_t row = 0; row < writer->n; row++)
 			to[row] = values[writer->frames.rows[row]];
 		writer->columns[i].values = to;

@@ -4,12 +4,13 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "common/array.h"
+#include "common/large.h"
 #include "perf/data-source.h"
 #include "store/database.h"
 #include "store/touch.h"
 
 #define TURNS_OF_LOT 8u
+#define AHEAD	     8u /* lines whose places are fetched before their turn */
 
 static void finish_line(struct shared_line *line)
 {
@@ -60,11 +61,15 @@ static int forget(struct shared_lines *lines)
 		lines->n = n;
 	}
 	lines->least = 0;
-	key_map_finish(&lines->numbers);
+	key_map_clear(&lines->numbers);
 
 	int r = 0;
-	for (size_t i = 0; i < lines->n && r == 0; i++)
+	for (size_t i = 0; i < lines->n && r == 0; i++) {
+		const struct shared_line *coming =
+			&lines->items[i + AHEAD < lines->n ? i + AHEAD : i];
+		key_map_prefetch(&lines->numbers, (uint64_t)coming->process, coming->address);
 		r = put_number(lines, i);
+	}
 	return r;
 }
 
@@ -72,10 +77,11 @@ static int add_line(struct shared_lines *lines, const struct shared_line *line, 
 {
 	int r = lines->n == SHARED_LINES ? forget(lines) : 0;
 
-	r = r ?: array_add(lines->items, lines->n, lines->n_allocated, *line);
+	r = r ?: large_grow(&lines->items, lines->n, &lines->n_allocated, sizeof(*line));
 	if (r < 0)
 		return r;
-	*ret_i = lines->n - 1;
+	lines->items[lines->n] = *line;
+	*ret_i = lines->n++;
 	return put_number(lines, *ret_i);
 }
 

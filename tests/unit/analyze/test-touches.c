@@ -3,7 +3,9 @@
 #include <check.h>
 #include <math.h>
 
+#include "analyze/samples/queue.h"
 #include "analyze/samples/samples.h"
+#include "common/array.h"
 #include "perf/data-source.h"
 #include "store/totals/shared-lines.h"
 #include "tests/support/suite.h"
@@ -26,6 +28,42 @@ static size_t make_alike(struct sample_access *accesses, size_t n)
 		};
 	return n;
 }
+
+/* CPUs' rings come one behind the other; each is in order, and some times are of two of them. */
+START_TEST(samples_come_in_order_of_time_and_those_of_one_time_as_they_were_read)
+{
+	static const int64_t rings[] = { 3, 5, 5, 9, 1, 5, 8, 7, 5, 4, 2 };
+	enum { N = COUNT_OF(rings) };
+	struct sample_queue queue;
+	const struct queued_sample *entry;
+	size_t n = 0, n_looked = 0;
+	int64_t before = 0;
+	uint32_t last = 0;
+
+	sample_queue_init(&queue);
+	struct record_buffer *buffer = record_buffer_create("", 0);
+	for (uint32_t i = 0; i < N; i++)
+		ck_assert_int_eq(sample_queue_add(&queue,
+						  &(struct queued_sample){
+							  .time_ns = rings[i],
+							  .buffer = buffer,
+							  .offset = i,
+						  }),
+				 0);
+	for (; (entry = sample_queue_peek(&queue, 9)); n++, sample_queue_drop(&queue)) {
+		const struct queued_sample *next = sample_queue_look(&queue, 2, &n_looked);
+		ck_assert_ptr_eq(next, entry);
+		ck_assert_uint_eq(n_looked, N - n < 2 ? N - n : 2);
+		ck_assert_int_eq(entry->time_ns, rings[entry->offset]);
+		ck_assert(entry->time_ns > before ||
+			  (entry->time_ns == before && entry->offset > last));
+		before = entry->time_ns;
+		last = entry->offset;
+	}
+	ck_assert_uint_eq(n, N - 1);
+	sample_queue_finish(&queue);
+}
+END_TEST
 
 START_TEST(each_address_has_its_share_on_the_average_and_sums_stay)
 {
@@ -267,6 +305,8 @@ int main(void)
 	TCase *tcase = tcase_create("touches");
 
 	suite_add_tcase(suite, tcase);
+	tcase_add_test(tcase,
+		       samples_come_in_order_of_time_and_those_of_one_time_as_they_were_read);
 	tcase_add_test(tcase, each_address_has_its_share_on_the_average_and_sums_stay);
 	tcase_add_test(tcase, who_set_a_line_up_does_not_hide_what_its_workers_do);
 	tcase_add_test(tcase, readers_and_users_of_a_block_that_is_gone_share_nothing);
