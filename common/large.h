@@ -3,7 +3,6 @@
  * Memory of several MiB that is looked at in no order: on huge pages, where the system gives them.
  * Else most of its time goes into finding pages of 4 KiB, all the more in a virtual machine.
  */
-#include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,23 +28,4 @@ static inline void *large_alloc(size_t n_bytes)
 	void *memory = large_room(n_bytes);
 
 	return memory ? memset(memory, 0, n_bytes) : NULL;
-}
-
-/* As grow_array() of common/array.h, in such memory. n_allocated becomes a power of two. */
-static inline int large_grow(void *items, size_t n, size_t *n_allocated, size_t item_bytes)
-{
-	size_t n_room = n ? 2 * n : LARGE_ALIGNMENT; /* whole lines, whatever an item has */
-	void **pointer = items;
-
-	if (n < *n_allocated)
-		return 0;
-	void *memory = large_room(n_room * item_bytes);
-	if (!memory)
-		return -ENOMEM;
-	if (n > 0)
-		memcpy(memory, *pointer, n * item_bytes);
-	free(*pointer);
-	*pointer = memory;
-	*n_allocated = n_room;
-	return 0;
 }

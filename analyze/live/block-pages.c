@@ -495,6 +495,26 @@ bool block_pages_find(const struct block_pages *pages, uint64_t address,
 	return true;
 }
 
+void block_pages_starts(const struct block_pages *pages, uint64_t *addresses, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct block_region *region = region_at(pages, number_of(addresses[i]));
+
+		if (region)
+			__builtin_prefetch(&region->pages[grain_of(addresses[i]) / PAGE_GRAINS]);
+	}
+	for (size_t i = 0; i < n; i++) {
+		struct block_region *region = region_at(pages, number_of(addresses[i]));
+		unsigned grain = grain_of(addresses[i]);
+		int start = -1;
+
+		if (region && is_taken(region, grain, grain + 1))
+			start = start_before(region, grain);
+		if (start >= 0)
+			addresses[i] = address_of(number_of(addresses[i]), (unsigned)start);
+	}
+}
+
 /* The last of that many bytes. */
 static uint64_t last_of(uint64_t address, uint64_t size)
 {

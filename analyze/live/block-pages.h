@@ -64,6 +64,9 @@ bool block_pages_fits(const struct heap_block *block);
 int block_pages_insert(struct block_pages *pages, const struct heap *tree,
 		       const struct heap_block *block);
 
+/* Of addresses in blocks: where these start, in their place. All misses of the cache overlap. */
+void block_pages_starts(const struct block_pages *pages, uint64_t *addresses, size_t n);
+
 /* Blocks at these addresses are asked for soon: what that reads is fetched into the cache. */
 void block_pages_fetch(const struct block_pages *pages, const uint64_t *addresses, size_t n);
 

@@ -344,12 +344,14 @@ static bool answer_block(void *user, uint32_t process, uint64_t address,
 	return true;
 }
 
-static void answer_fetch(void *user, uint32_t process, const uint64_t *addresses, size_t n)
+static void answer_fetch(void *user, uint32_t process, uint64_t *addresses, size_t n)
 {
 	const struct memory_image *image = known_image(user, process);
 
-	if (image)
-		block_pages_fetch(&image->blocks.pages, addresses, n);
+	if (!image)
+		return;
+	block_pages_starts(&image->blocks.pages, addresses, n);
+	block_pages_fetch(&image->blocks.pages, addresses, n);
 }
 
 static bool answer_named(void *user, uint32_t process, uint64_t address, int64_t *ret_id)

@@ -469,7 +469,7 @@ struct owner owners_find(struct owners *owners, const struct owner_question *que
 }
 
 void owners_fetch(const struct owners *owners, const struct task_process *process,
-		  const uint64_t *addresses, size_t n)
+		  uint64_t *addresses, size_t n)
 {
 	const struct owner_memory *ask = &owners->memory;
 

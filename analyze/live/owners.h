@@ -52,8 +52,8 @@ struct owner_memory {
 	bool (*named)(void *user, uint32_t process, uint64_t address, int64_t *ret_id);
 	/* Why blocks of an image may be there that no event tells of; false: none. May be NULL. */
 	bool (*unrecorded)(void *user, uint32_t process, enum owner_kind *ret_kind);
-	/* Blocks at these addresses are asked for soon. May be NULL. */
-	void (*fetch)(void *user, uint32_t process, const uint64_t *addresses, size_t n);
+	/* Blocks at these addresses, which may change, are asked for soon. May be NULL. */
+	void (*fetch)(void *user, uint32_t process, uint64_t *addresses, size_t n);
 };
 
 /* An access, or a place of time, whose owner is asked for. */
@@ -80,9 +80,12 @@ struct owners *owners_destroy(struct owners *owners); /* accepts NULL, returns N
 struct owner owners_find(struct owners *owners, const struct owner_question *question,
 			 bool *ret_is_open);
 
-/* Addresses of an image are asked for soon: what that reads is fetched. NULL: of none. */
+/*
+ * Addresses of an image (NULL: of none) are asked for soon: what that reads is fetched. They are
+ * not to be used afterwards.
+ */
 void owners_fetch(const struct owners *owners, const struct task_process *process,
-		  const uint64_t *addresses, size_t n);
+		  uint64_t *addresses, size_t n);
 
 /*
  * Whether the block that the thread's next event made is the owner after all: the address lies in

@@ -3,12 +3,14 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/large.h"
 #include "perf/data-source.h"
 #include "store/database.h"
 #include "store/touch.h"
 
+#define FEW_LINES    4096u
 #define TURNS_OF_LOT 8u
 #define AHEAD	     8u /* lines whose places are fetched before their turn */
 
@@ -73,11 +75,29 @@ static int forget(struct shared_lines *lines)
 	return r;
 }
 
+/* Few lines at first, then all that there may be: pages of memory come as they are used. */
+static int make_room(struct shared_lines *lines)
+{
+	size_t n_room = lines->n < FEW_LINES ? FEW_LINES : SHARED_LINES;
+
+	if (lines->n < lines->n_allocated)
+		return 0;
+	struct shared_line *items = large_room(n_room * sizeof(*items));
+	if (!items)
+		return -ENOMEM;
+	if (lines->n > 0)
+		memcpy(items, lines->items, lines->n * sizeof(*items));
+	free(lines->items);
+	lines->items = items;
+	lines->n_allocated = n_room;
+	return 0;
+}
+
 static int add_line(struct shared_lines *lines, const struct shared_line *line, size_t *ret_i)
 {
 	int r = lines->n == SHARED_LINES ? forget(lines) : 0;
 
-	r = r ?: large_grow(&lines->items, lines->n, &lines->n_allocated, sizeof(*line));
+	r = r ?: make_room(lines);
 	if (r < 0)
 		return r;
 	lines->items[lines->n] = *line;
