@@ -125,8 +125,8 @@
 	" bytes_text(peak_bytes)) FROM site, whole WHERE run_id = :run AND n_picked = 0 AND" \
 	" share_low >= 0.3 AND" \
 	" 10 * peak_bytes <= peak AND " CLOCK_SAMPLES " >= 100" \
-	" AND NOT EXISTS (SELECT 1 FROM shared_line WHERE run_id = :run" \
-	" AND stack_id = site.stack_id AND " IS_APART ") ORDER BY share_low DESC LIMIT 1"
+	" AND stack_id NOT IN (SELECT stack_id FROM shared_line WHERE run_id = :run AND" \
+	" stack_id IS NOT NULL AND " IS_APART ") ORDER BY share_low DESC LIMIT 1"
 
 /* Memory that is there for most of the time and gets hardly any of it. */
 #define COLD \
@@ -137,9 +137,8 @@
 	" stack_id WHERE run_id = :run AND n_picked = 0 AND user_id IS NOT NULL AND" \
 	" peak_bytes >= max(16777216," \
 	" peak / 5) AND share_high <= 0.02 AND byte_seconds >= 0.5 * peak_bytes * end_ns / 1e9" \
-	" AND NOT EXISTS (SELECT 1 FROM page_part WHERE page_part.run_id = :run AND" \
-	" page_part.stack_id = site.stack_id AND 2 * untouched >= page_part.bytes) ORDER BY" \
-	" peak_bytes DESC LIMIT 1"
+	" AND site.stack_id NOT IN (SELECT stack_id FROM page_part WHERE run_id = :run AND" \
+	" stack_id IS NOT NULL AND 2 * untouched >= bytes) ORDER BY peak_bytes DESC LIMIT 1"
 
 /* Lines of blocks and of variables. */
 #define SHARING \

@@ -11,7 +11,7 @@
 #include "store/totals/sums.h"
 #include "store/totals/totals.h"
 
-#define SUM_ROWS 8u /* that a stretch has for each of its sums, at least: these are to be few */
+#define SUM_ROWS 32u /* that a stretch has for each of its sums, at least: these are to be few */
 
 /* ---- Borders ---- */
 
