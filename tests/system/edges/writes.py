@@ -125,9 +125,8 @@ def written_pages_are_reported_by_who_mapped_them(edge):
               f"known, least, most: {rows[:5]}, not {most}")
     found = traced.ask("SELECT write_known, written FROM page_block WHERE kind = 'mapping' AND"
                        " write_known = ?", N_PAGES * PAGE)
-    # All are, when the memory is made: where that is seen.
-    edge.that(len(found) == 1 and (found[0][1] >= most if writes.n_early else found[0][1] == most),
-              f"pages that were ever written: {found}")
+    # All are, when the memory is made: the first look may come in the middle of that.
+    edge.that(len(found) == 1 and found[0][1] >= most, f"pages that were ever written: {found}")
     text = run([edge.memsight, "report", traced.path, "--written"])
     edge.that("never written" in text and "apart" in text, text)
 
