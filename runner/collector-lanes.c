@@ -30,8 +30,9 @@ void collector_use_lanes(struct collector *collector)
 
 void collector_adapt_lanes(struct collector *collector, bool is_behind)
 {
-	collector->n_behind = is_behind ? collector->n_behind + 1 : 0;
-	if (collector->n_behind % BEHIND_ROUNDS == 1 && collector->n_behind > 1 &&
-	    !collector->lanes_wanted)
+	/* Where there are more they may have to go again. */
+	if (!is_behind && collector->n_lanes == 1)
+		collector->n_behind = 0;
+	else if (++collector->n_behind % BEHIND_ROUNDS == 0 && !collector->lanes_wanted)
 		collector_use_lanes(collector);
 }

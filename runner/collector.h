@@ -196,7 +196,7 @@ struct collector {
 	uint64_t interval_ns;
 	unsigned lanes_wanted; /* threads that drain; 0: as CPUs are idle */
 	unsigned n_lanes; /* that there may be in a round */
-	unsigned n_behind; /* rounds in a row that left something */
+	unsigned n_behind; /* rounds in a row that left something, or had several lanes */
 	uint32_t round_chunks; /* that the last round was allowed to read */
 	uint64_t next_second_ns;
 	uint64_t next_progress_ns; /* 0: nothing was said yet */

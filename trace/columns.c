@@ -105,8 +105,8 @@ static inline void put_short(uint8_t **next, uint32_t varint, uint32_t n_bytes)
 }
 
 /* The four numbers that nearly each event has; size and stack are left out when they are 0. */
-static inline __attribute__((always_inline)) void
-put_numbers(uint8_t **next, uint64_t ticks, uint64_t address, uint64_t size, uint32_t stack_id)
+static inline void put_numbers(uint8_t **next, uint64_t ticks, uint64_t address, uint64_t size,
+			       uint32_t stack_id)
 {
 	if (__builtin_expect((ticks | address | size | stack_id) >> 28 == 0, 1)) {
 		trace_varint_four varints, n;

@@ -43,7 +43,8 @@ static void chain_insert(struct drain *drain, struct chain *chain, uint32_t i)
 	*link = i;
 }
 
-void chain_free_first(struct drain *drain, struct chain *chain)
+/* Take the first chunk out of the chain and give it back to the programs. */
+static void free_first(struct drain *drain, struct chain *chain)
 {
 	uint32_t i = chain->first_chunk;
 
@@ -58,7 +59,7 @@ void chain_destroy(struct drain *drain, struct chain **link)
 	struct chain *chain = *link;
 
 	while (chain->first_chunk != CHAIN_NO_CHUNK)
-		chain_free_first(drain, chain);
+		free_first(drain, chain);
 	*link = chain->next;
 	free(chain);
 }
@@ -470,8 +471,12 @@ static uint32_t consume_plain(struct drain *drain, struct chain *chain,
 	return n * RING_RECORD_BYTES;
 }
 
-uint32_t chain_consume(struct drain *drain, struct chain *chain, uint32_t i, bool is_final,
-		       bool *ret_is_clean)
+/*
+ * Consume the records of a chunk that are there. Returns the number of 32-byte slots consumed.
+ * *ret_is_clean says that nothing is reserved behind them.
+ */
+static uint32_t consume_chunk(struct drain *drain, struct chain *chain, uint32_t i, bool is_final,
+			      bool *ret_is_clean)
 {
 	struct chunk_view *view = &drain->views[i];
 	bool is_full = pool_chunk_state(drain->pool, i) == RING_CHUNK_FULL;
@@ -539,13 +544,13 @@ int64_t chain_drain(struct drain *drain, struct chain *chain, uint32_t *budget, 
 	while (*budget > 0 && has_next_chunk(drain, chain)) {
 		uint32_t i = chain->first_chunk;
 
-		n_slots += chain_consume(drain, chain, i, is_final, &is_clean);
+		n_slots += consume_chunk(drain, chain, i, is_final, &is_clean);
 		if (drain->views[i].consumed < RING_CHUNK_BYTES)
 			break;
 		/* Full and consumed; one that is damaged, but still owned, waits for its owner. */
 		if (!is_final && pool_chunk_state(drain->pool, i) != RING_CHUNK_FULL)
 			break;
-		chain_free_first(drain, chain);
+		free_first(drain, chain);
 		chain->next_sequence++;
 		/* No call is under way when a thread changes its chunk: the rest is later. */
 		if (chain->last_ticks > chain->clean_ticks)

@@ -40,9 +40,6 @@ struct lane_node {
 	struct trace_node node;
 };
 
-/* Take the first chunk out of the chain and give it back to the programs. */
-void chain_free_first(struct drain *drain, struct chain *chain);
-
 /* Give all chunks back and free the chain itself, which *link points to. */
 void chain_destroy(struct drain *drain, struct chain **link);
 
@@ -53,14 +50,8 @@ void chain_destroy(struct drain *drain, struct chain **link);
 bool chain_find_chunks(struct drain *drain);
 
 /*
- * Consume the records of a chunk that are there. is_final: nothing more will be written to it. A
- * lane with a trace of its own stops at what only the drain's may take. Returns the number of
- * 32-byte slots consumed. *ret_is_clean says that nothing is reserved behind them.
- */
-uint32_t chain_consume(struct drain *drain, struct chain *chain, uint32_t i, bool is_final,
-		       bool *ret_is_clean);
-
-/*
- * Consume the chunks of a chain for its lane. Returns 32-byte slots; takes its chunks off *budget.
+ * Consume the chunks of a chain for its lane. is_final: nothing more will be written to them. A
+ * lane with a trace of its own stops at what only the drain's may take. Returns 32-byte slots;
+ * takes the chunks that it gives back off *budget.
  */
 int64_t chain_drain(struct drain *drain, struct chain *chain, uint32_t *budget, bool is_final);
