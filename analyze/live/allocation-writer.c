@@ -69,6 +69,7 @@ struct ended {
 	size_t n;
 	size_t n_allocated;
 	size_t n_done;
+	size_t n_sorted; /* up to there what ends at one moment is in the order of ids */
 	struct birth *births;
 	size_t n_births;
 	size_t n_births_allocated;
@@ -284,6 +285,19 @@ static int take_row(struct block_rows *rows)
 	return add_end(rows, row) ?: order_row(rows, row);
 }
 
+DEFINE_ORDER(compare_ids, struct block_row, BY(block.id));
+
+/* What ends at one moment, in the order of ids: the next rows, if they do. */
+static void sort_moment(struct ended *given, int64_t time_ns)
+{
+	size_t to = given->n_done;
+
+	while (to < given->n && given->rows[to].end_ns == time_ns)
+		to++;
+	qsort(given->rows + given->n_done, to - given->n_done, sizeof(*given->rows), compare_ids);
+	given->n_sorted = to;
+}
+
 /* What ends before a time, and of what ends then the blocks below an id. */
 static int take_ends(struct block_rows *rows, int64_t time_ns, uint64_t id)
 {
@@ -292,15 +306,12 @@ static int take_ends(struct block_rows *rows, int64_t time_ns, uint64_t id)
 
 	while (r == 0 && given->n_done < given->n && given->rows[given->n_done].end_ns < time_ns)
 		r = take_row(rows);
-	for (size_t i = given->n_done; r == 0 && i < given->n && given->rows[i].end_ns == time_ns;
-	     i++) {
-		struct block_row row = given->rows[i];
-		if (row.block.id >= id)
-			continue;
-		given->rows[i] = given->rows[given->n_done];
-		given->rows[given->n_done] = row;
+	if (given->n_sorted <= given->n_done)
+		sort_moment(given, time_ns);
+	while (r == 0 && given->n_done < given->n_sorted &&
+	       given->rows[given->n_done].end_ns == time_ns &&
+	       given->rows[given->n_done].block.id < id)
 		r = take_row(rows);
-	}
 	return r;
 }
 
@@ -324,7 +335,7 @@ static int take_given(void *context)
 	size_t border = 0;
 	int r = pass(rows, given->last);
 
-	given->n_done = 0;
+	given->n_done = given->n_sorted = 0;
 	for (size_t i = 0; i < given->n_births && r == 0; i++) {
 		const struct birth *birth = &given->births[i];
 		struct tally_end born = {
