@@ -464,6 +464,12 @@ static bool is_time(const struct run_data *data)
 	       now_ns > data->held_since_ns + WAIT_NS;
 }
 
+static void clear_readings(struct readings *all)
+{
+	all->n = all->n_ranges = all->n_words = 0;
+	all->n_settled = all->n_settled_ranges = all->n_wanted = 0;
+}
+
 int run_data_flush(struct run_data *data)
 {
 	struct readings *all = &data->readings;
@@ -483,9 +489,14 @@ int run_data_flush(struct run_data *data)
 		r = data->sink.lines(data->sink.context, all->process_id, &head, bytes);
 	data->has_begun |= all->n != 0;
 	data->counts.n_bytes += head.n_bytes;
-	all->n = all->n_ranges = all->n_words = 0;
-	all->n_settled = all->n_settled_ranges = all->n_wanted = 0;
+	clear_readings(all);
 	return r < 0 ? r : 0;
+}
+
+void run_data_store_anew(struct run_data *data)
+{
+	clear_readings(&data->readings);
+	data_pages_store_anew(data->pages);
 }
 
 static int keep(struct run_data *data)

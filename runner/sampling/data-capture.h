@@ -46,6 +46,12 @@ int run_data_sample(struct run_data *data, const struct pmu_record *record,
  */
 int run_data_round(struct run_data *data, uint64_t ticks);
 
+/*
+ * The trace has lost code and data: what is read from here on refers to nothing that was stored
+ * before, and readings that wait and might are dropped.
+ */
+void run_data_store_anew(struct run_data *data);
+
 /* Hand on all that was read. Returns 0 or what the sink does. */
 int run_data_flush(struct run_data *data);
 

@@ -282,6 +282,14 @@ bool data_page_store(struct data_page *page, uint64_t address, uint32_t n_words,
 	return were_stored;
 }
 
+void data_pages_store_anew(struct data_pages *pages)
+{
+	for (size_t i = 0; i < MAX_PAGES; i++) {
+		if (pages->items[i])
+			pages->items[i]->stored_from_ns = 0;
+	}
+}
+
 uint64_t data_pages_begin_ns(const struct data_pages *pages)
 {
 	return pages->begin_ns;

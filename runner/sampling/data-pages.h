@@ -74,6 +74,9 @@ struct data_page *data_pages_settled(const struct data_pages *pages, uint32_t pr
  */
 bool data_page_store(struct data_page *page, uint64_t address, uint32_t n_words, uint64_t now_ns);
 
+/* The trace has lost words that it had: all are stored anew. */
+void data_pages_store_anew(struct data_pages *pages);
+
 /* When the first reading of this round began; 0: there was none. */
 uint64_t data_pages_begin_ns(const struct data_pages *pages);
 

@@ -401,6 +401,16 @@ static int read_tasks(void *user)
 	return err;
 }
 
+/* Where a commit has failed for long, words that later ones would refer to may be gone. */
+static void look_at_lost_data(struct samples *samples)
+{
+	uint64_t n = trace_writer_totals(samples->writer)->n_dropped_definition_bytes;
+
+	if (n != samples->n_lost_bytes)
+		run_data_store_anew(samples->data);
+	samples->n_lost_bytes = n;
+}
+
 int samples_read(struct samples *samples, uint64_t now_ticks, const struct clock_pair *pair,
 		 uint64_t ticks_per_second)
 {
@@ -411,6 +421,8 @@ int samples_read(struct samples *samples, uint64_t now_ticks, const struct clock
 	samples->now_ticks = now_ticks;
 	samples->pair = *pair;
 	samples->ticks_per_second = ticks_per_second;
+	if (samples->data)
+		look_at_lost_data(samples);
 	/* Tasks come last in the list and are read first: who lives, then whose samples. */
 	for (size_t i = samples->n_streams; i-- > 0 && err == 0;) {
 		err = read_stream(&samples->streams[i]);

@@ -62,6 +62,7 @@ struct samples {
 	uint64_t n_births; /* of threads and processes */
 	uint64_t n_new; /* samples that the last reading found */
 	uint64_t news_ns; /* CLOCK_MONOTONIC of the last one that found a new map, thread or code */
+	uint64_t n_lost_bytes; /* of code and data, when that was last looked at */
 	uint64_t n_unusable; /* records that could not be parsed */
 	bool is_muted; /* recording has stopped: drop and count */
 	uint64_t n_dropped;

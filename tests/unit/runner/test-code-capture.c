@@ -17,6 +17,7 @@
 #include "runner/processes/image-proc.h"
 #include "runner/sampling/code-capture.h"
 #include "runner/sampling/code-maps.h"
+#include "runner/sampling/data-pages.h"
 #include "tests/unit/pmu/watched.h"
 #include "tests/support/suite.h"
 
@@ -604,6 +605,35 @@ START_TEST(an_executable_in_shared_memory_is_fixed_and_other_files_there_are_not
 }
 END_TEST
 
+START_TEST(words_are_stored_once_until_they_change_or_the_trace_has_lost_some)
+{
+	static uint64_t words[PAGE / sizeof(uint64_t)] __attribute__((aligned(PAGE)));
+	uint64_t address = (uint64_t)(uintptr_t)words, now_ns = 1000;
+	bool is_forbidden = false;
+	const struct data_owner owner = { 1, getpid(), &is_forbidden };
+	struct data_pages *pages = data_pages_create();
+	struct data_page *page = NULL;
+
+	words[0] = 1; /* a page that is not there is not read */
+	for (int round = 0; round < 2; round++) {
+		ck_assert_ptr_nonnull(data_pages_find(pages, &owner, address));
+		data_pages_settle(pages);
+		page = data_pages_settled(pages, 1, address);
+		ck_assert_ptr_nonnull(page);
+		ck_assert(!data_page_store(page, address, 2, now_ns));
+		ck_assert(data_page_store(page, address, 2, now_ns));
+		words[1]++;
+		data_pages_next_round(pages);
+	}
+	ck_assert(!data_page_store(page, address, 3, now_ns));
+	data_pages_store_anew(pages);
+	ck_assert(!data_page_store(page, address, 3, now_ns));
+	ck_assert(data_page_store(page, address + 8, 2, now_ns + DATA_STORED_NS));
+	ck_assert(!data_page_store(page, address, 3, now_ns + DATA_STORED_NS + 1));
+	data_pages_destroy(pages);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("code-capture");
@@ -630,6 +660,7 @@ int main(void)
 			    2);
 	tcase_add_test(tcase, only_lines_that_stay_are_certain_at_once);
 	tcase_add_test(tcase, versions_of_code_are_bounded_and_counted);
+	tcase_add_test(tcase, words_are_stored_once_until_they_change_or_the_trace_has_lost_some);
 	suite_add_tcase(suite, tcase);
 	return suite_run(suite);
 }
