@@ -1,6 +1,7 @@
 #include "cli/cmd-analyze.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,10 +45,30 @@ static const struct {
 		   "(`memsight analyze -o FILE TRACE' writes a database elsewhere)" },
 };
 
+/* A recording under way, or one whose recorder was killed, has its trace beside the name. */
+static bool is_partial(const char *path, int error)
+{
+	char partial[PATH_MAX];
+
+	return error == -ENOENT &&
+	       snprintf(partial, sizeof(partial), "%s.partial", path) < PATH_MAX &&
+	       access(partial, R_OK) == 0;
+}
+
+static int fail_partial(const char *path)
+{
+	return cmd_fail(
+		"%s is not whole: its recording goes on, or was killed; %s.partial has what "
+		"was recorded",
+		path, path);
+}
+
 int cmd_fail_trace(const char *path, int error)
 {
 	unsigned major, minor;
 
+	if (is_partial(path, error))
+		return fail_partial(path);
 	for (size_t i = 0; i < sizeof(trace_errors) / sizeof(trace_errors[0]); i++) {
 		if (trace_errors[i].error == error)
 			return cmd_fail("%s %s", path, trace_errors[i].text);
@@ -61,6 +82,8 @@ int cmd_fail_trace(const char *path, int error)
 
 int cmd_fail_db(const char *path, int error)
 {
+	if (is_partial(path, error))
+		return fail_partial(path);
 	for (size_t i = 0; i < sizeof(db_errors) / sizeof(db_errors[0]); i++) {
 		if (db_errors[i].error == error)
 			return cmd_fail("%s %s", path, db_errors[i].text);

@@ -150,6 +150,9 @@ def a_recorder_killed_at_once_leaves_the_command(edge):
     paused.go()
     paused.wait(lambda: not paused.is_alive(), "the program ends")
     edge.that(paused.said(paused.out) == "first=0x7d0\nsecond=0x7d0\n", paused.said(paused.out))
+    told = subprocess.run([edge.memsight, "report", paused.path], capture_output=True, text=True,
+                          env=environment(), check=False)
+    edge.that(f"{paused.path}.partial has" in told.stderr, f"where it is: {told.stderr}")
     traced = analysed(edge, paused.path + ".partial")
     edge.that("victim-survive two-parts" in traced.one("SELECT command FROM run"),
               "it tells the command")
