@@ -57,12 +57,22 @@ static int parse_bytes(const struct parsing *parsing, struct option_value *value
 	return r < 0 ? refuse(parsing, "is not a size (such as 64M or 2G)") : 0;
 }
 
+/* Of numbers that have one. */
+static const struct {
+	enum option_id id;
+	uint64_t most;
+	const char *why;
+} bounds[] = { { OPTION_RECORDER_THREADS, 16, "is more than 16" } };
+
 static int parse_count(const struct parsing *parsing, struct option_value *value)
 {
 	int r = parse_number(parsing->text, &value->number);
 
 	if (r == -ERANGE)
 		return refuse(parsing, "is too big");
+	for (size_t i = 0; i < sizeof(bounds) / sizeof(bounds[0]); i++)
+		if (r == 0 && bounds[i].id == parsing->id && value->number > bounds[i].most)
+			return refuse(parsing, bounds[i].why);
 	return r < 0 ? refuse(parsing, "is not a number") : 0;
 }
 

@@ -318,6 +318,7 @@ static const struct {
 	{ COMMAND_RECORD, "--freq 100001 ./app", "between 1 and 100000" },
 	{ COMMAND_RECORD, "--freq -5 ./app", "not a frequency" },
 	{ COMMAND_RECORD, "--freq", "needs a value" },
+	{ COMMAND_RECORD, "--recorder-threads 17 ./app", "'17' is more than 16" },
 	{ COMMAND_RECORD, "--freq= ./app", "not a frequency" },
 	{ COMMAND_RECORD, "--output= ./app", "empty" },
 	{ COMMAND_RECORD, "--buffer-size 5X ./app", "not a size" },
