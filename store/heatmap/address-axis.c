@@ -16,7 +16,6 @@
 #define MAX_KEPT    65536u /* ranges while they are collected */
 #define MAX_RANGES  1024u /* of an axis */
 #define N_SEEN	    4096u
-#define N_SEEN_MOST 65536u /* of who has filled the waiting ones once */
 #define LITTLE	    64u
 #define FRACTION    64u /* a hole of less than this part of its neighbours stays */
 
@@ -83,7 +82,7 @@ static bool was_seen(struct picture_ranges *ranges, uint64_t first, uint64_t las
 {
 	uint64_t mark = first | (uint64_t)what;
 	uint64_t *seen =
-		&ranges->seen[(first / PAGE * 2 + (what == PICTURE_HOLDS_BLOCKS)) % ranges->n_seen];
+		&ranges->seen[(first / PAGE * 2 + (what == PICTURE_HOLDS_BLOCKS)) % N_SEEN];
 
 	if (first == last && *seen == mark)
 		return true;
@@ -91,20 +90,13 @@ static bool was_seen(struct picture_ranges *ranges, uint64_t first, uint64_t las
 	return false;
 }
 
-/* Remember so many of the pages that are in. */
-static int see(struct picture_ranges *ranges, size_t n)
+/* Whether a range that is sorted in has it already. */
+static bool is_in(const struct picture_ranges *ranges, uint64_t first, uint64_t last,
+		  enum picture_holding what)
 {
-	free(ranges->seen);
-	ranges->seen = calloc(n, sizeof(*ranges->seen));
-	ranges->n_seen = n;
-	return ranges->seen ? 0 : -ENOMEM;
-}
+	size_t i = array_n_until(ranges->items, ranges->n, start, first);
 
-static int make_room(struct picture_ranges *ranges)
-{
-	int r = sort_in(ranges);
-
-	return r < 0 || ranges->n_seen == N_SEEN_MOST ? r : see(ranges, N_SEEN_MOST);
+	return i > 0 && last < ranges->items[i - 1].end && ranges->items[i - 1].holds & what;
 }
 
 /* Thousands of processes may have little each. */
@@ -113,7 +105,10 @@ static int reserve(struct picture_ranges *ranges)
 	int r = grow_array(&ranges->waiting, ranges->n_waiting, &ranges->n_allocated,
 			   sizeof(*ranges->waiting));
 
-	return r < 0 || ranges->seen || ranges->n_waiting < LITTLE ? r : see(ranges, N_SEEN);
+	if (r < 0 || ranges->seen || ranges->n_waiting < LITTLE)
+		return r;
+	ranges->seen = calloc(N_SEEN, sizeof(*ranges->seen));
+	return ranges->seen ? 0 : -ENOMEM;
 }
 
 int picture_ranges_add(struct picture_ranges *ranges, uint64_t address, uint64_t size,
@@ -125,7 +120,9 @@ int picture_ranges_add(struct picture_ranges *ranges, uint64_t address, uint64_t
 
 	if (ranges->seen && was_seen(ranges, first_page, last_page, what))
 		return 0;
-	int r = ranges->n_waiting == MAX_WAITING ? make_room(ranges) : reserve(ranges);
+	if (is_in(ranges, first_page, last_page, what))
+		return 0;
+	int r = ranges->n_waiting == MAX_WAITING ? sort_in(ranges) : reserve(ranges);
 	if (r < 0)
 		return r;
 	ranges->waiting[ranges->n_waiting++] =

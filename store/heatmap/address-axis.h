@@ -35,7 +35,6 @@ struct picture_ranges {
 	size_t n_allocated;
 	/* pages that were just added: most things lie where others did; NULL: few so far */
 	uint64_t *seen;
-	size_t n_seen;
 	uint64_t hole; /* bytes: larger ones are left out of the axis */
 };
 
