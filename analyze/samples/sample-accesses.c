@@ -147,14 +147,24 @@ static void sample_touches_close(struct owners *owners, struct pending_sample *i
 	item->n = sample_touches_merge(item->accesses, item->n, item->time_ns);
 }
 
+static bool is_code(const struct sample_code *code, const struct pending_sample *item, uint64_t ip)
+{
+	return code->frame > 0 && code->ip == ip && code->space == item->space;
+}
+
+/* Each has two places: the one that was looked up before gives way. */
 const struct sample_code *sample_code_at(struct samples *samples, const struct pending_sample *item,
 					 uint64_t ip)
 {
 	size_t hash = (size_t)((ip ^ ip >> 13) + item->space * UINT64_C(7919));
 	struct sample_code *code = &samples->codes[hash % SAMPLE_CODES];
+	struct sample_code *other = &samples->codes[(hash ^ 1) % SAMPLE_CODES];
 
-	if (code->frame > 0 && code->ip == ip && code->space == item->space)
+	if (is_code(code, item, ip))
 		return code;
+	if (is_code(other, item, ip))
+		return other;
+	*other = *code;
 	*code = (struct sample_code){
 		.ip = ip,
 		.space = item->space,

@@ -1,8 +1,25 @@
 #include "store/totals/clock-check.h"
 
+static size_t n_kept(const struct alignment_ring *ring)
+{
+	return ring->n < ALIGNMENT_RING ? ring->n : ALIGNMENT_RING;
+}
+
+/* The i-th one, from the last one on. */
+static struct alignment_moment *item(struct alignment_ring *ring, size_t i)
+{
+	return &ring->items[(ring->n - 1 - i) % ALIGNMENT_RING];
+}
+
+/* In order of time: who comes late is put before those that were later, and the first one goes. */
 static void remember(struct alignment_ring *ring, const struct alignment_moment *moment)
 {
-	ring->items[ring->n++ % ALIGNMENT_RING] = *moment;
+	size_t i = 0;
+
+	ring->n++;
+	for (; i + 1 < n_kept(ring) && item(ring, i + 1)->time_ns > moment->time_ns; i++)
+		*item(ring, i) = *item(ring, i + 1);
+	*item(ring, i) = *moment;
 }
 
 static bool is_within(const struct alignment_moment *block, const struct alignment_moment *access)
@@ -11,17 +28,14 @@ static bool is_within(const struct alignment_moment *block, const struct alignme
 	       access->address - block->address < block->size;
 }
 
-/* Whether a block of the ring holds the access and has its moment in (from_ns, to_ns). */
-static bool has_block(const struct alignment_ring *ring, const struct alignment_moment *access,
+/* Whether a block of the ring holds the access and has its moment in [from_ns, to_ns]. */
+static bool has_block(struct alignment_ring *ring, const struct alignment_moment *access,
 		      int64_t from_ns, int64_t to_ns)
 {
-	size_t n = ring->n < ALIGNMENT_RING ? ring->n : ALIGNMENT_RING;
+	size_t n = n_kept(ring);
 
-	for (size_t i = 0; i < n; i++) {
-		const struct alignment_moment *block = &ring->items[i];
-
-		if (block->time_ns >= from_ns && block->time_ns <= to_ns &&
-		    is_within(block, access))
+	for (size_t i = 0; i < n && item(ring, i)->time_ns >= from_ns; i++) {
+		if (item(ring, i)->time_ns <= to_ns && is_within(item(ring, i), access))
 			return true;
 	}
 	return false;
@@ -30,35 +44,16 @@ static bool has_block(const struct alignment_ring *ring, const struct alignment_
 void alignment_allocation(struct alignment *alignment, const struct alignment_moment *block)
 {
 	struct alignment_ring *strays = &alignment->strays;
-	size_t n = strays->n < ALIGNMENT_RING ? strays->n : ALIGNMENT_RING;
+	size_t n = n_kept(strays);
 
 	remember(&alignment->allocations, block);
-	/* The usual case: the last access to no block is long ago. */
-	if (n == 0 ||
-	    strays->items[(strays->n - 1) % ALIGNMENT_RING].time_ns < block->time_ns - ALIGNMENT_NS)
-		return;
-	for (size_t i = 0; i < n; i++) { /* from the last one on */
-		struct alignment_moment *stray =
-			&strays->items[(strays->n - 1 - i) % ALIGNMENT_RING];
-		bool is_old = stray->time_ns < block->time_ns - ALIGNMENT_NS;
-
-		if (is_old && i + 1 < alignment->n_in_order)
-			i = alignment->n_in_order - 1; /* those between are older */
-		if (is_old || !is_within(block, stray))
+	for (size_t i = 0; i < n && item(strays, i)->time_ns >= block->time_ns - ALIGNMENT_NS;
+	     i++) {
+		if (!is_within(block, item(strays, i)))
 			continue;
 		alignment->n_before++;
-		stray->process_row = 0; /* counted */
+		item(strays, i)->process_row = 0; /* counted */
 	}
-}
-
-static void remember_stray(struct alignment *alignment, const struct alignment_moment *access)
-{
-	const struct alignment_ring *strays = &alignment->strays;
-	bool is_next = strays->n > 0 &&
-		       strays->items[(strays->n - 1) % ALIGNMENT_RING].time_ns <= access->time_ns;
-
-	alignment->n_in_order = is_next ? alignment->n_in_order + 1 : 1;
-	remember(&alignment->strays, access);
 }
 
 void alignment_free(struct alignment *alignment, const struct alignment_moment *block)
@@ -93,5 +88,5 @@ void alignment_touch(struct alignment *alignment, const struct touch *touch)
 			   access.time_ns + ALIGNMENT_NS))
 		alignment->n_before++;
 	else
-		remember_stray(alignment, &access);
+		remember(&alignment->strays, &access);
 }

@@ -24,7 +24,7 @@ struct alignment_moment {
 
 struct alignment_ring {
 	struct alignment_moment items[ALIGNMENT_RING];
-	size_t n; /* so far; the last ones are kept */
+	size_t n; /* so far; the last ones are kept, by time */
 };
 
 /* All zero is one that has seen nothing. */
@@ -32,7 +32,6 @@ struct alignment {
 	struct alignment_ring allocations;
 	struct alignment_ring frees;
 	struct alignment_ring strays; /* accesses to no block */
-	size_t n_in_order; /* so many of them, the last ones, came in order of time */
 	uint64_t n_heap; /* exact accesses and faults that found their block */
 	uint64_t n_before; /* up to ALIGNMENT_NS before the allocation of a block there ... */
 	uint64_t n_after; /* ... or after its free */
