@@ -668,7 +668,7 @@ static int write_rest(struct import *import)
 	r = r ?: memory_write_blocks(import->memory) ?: globals_write(import->globals, handle);
 	if (r == 0 && import->options->force)
 		r = stacks_rename(import->stacks, handle);
-	r = r ?: stacks_write(import->stacks, handle);
+	r = r ?: stacks_write(import->stacks, import->db);
 	r = r ?: guesses_write(import->guesses, import->db, import->run_id, import->tasks);
 	r = r ?: modules_write(import->modules, handle, import->run_id);
 	r = r ?: tasks_write(import->tasks, handle, import->run_id);

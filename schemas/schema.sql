@@ -340,10 +340,9 @@ CREATE TABLE frame (
     offset   INTEGER NOT NULL,  -- [address] ELF address (return address - 1 for callers)
     function TEXT,              -- innermost, demangled; "(behind A, B)": it has no name, and A and
                                 -- B end in a jump to it; NULL: unknown
-    user_depth INTEGER,         -- `frame_line.depth` of its innermost function that is the
+    user_depth INTEGER          -- `frame_line.depth` of its innermost function that is the
                                 -- program's (0 without lines); NULL: it is a library's, or only
                                 -- hands on to an allocator
-    UNIQUE (object, offset)
 );
 
 -- Source positions of a frame; inlined functions have a row each. *What was inlined there?*
@@ -369,9 +368,8 @@ CREATE TABLE stack (
     frame_id  INTEGER REFERENCES frame(id), -- `frame.id`: NULL: truncated, see stop
     stop      TEXT,              -- why it could not be followed further out
     depth     INTEGER NOT NULL,  -- [calls] 1 = outermost
-    user_id   INTEGER REFERENCES stack(id), -- the program's innermost call on the path: what lies
+    user_id   INTEGER REFERENCES stack(id) -- the program's innermost call on the path: what lies
                                  -- behind it are calls of libraries; NULL: there is none
-    UNIQUE (parent_id, frame_id, stop)
 );
 
 -- ## Memory

@@ -2,7 +2,7 @@
 /* The schema as SQL, made from schemas/ when building (embed-sql.py). */
 
 /* PRAGMA user_version of our databases: another one is refused. */
-#define DB_VERSION 46
+#define DB_VERSION 47
 
 /* PRAGMA application_id of our databases: "MSDB". */
 #define DB_APPLICATION_ID 0x4d534442

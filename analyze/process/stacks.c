@@ -11,7 +11,9 @@
 #include "common/cleanup.h"
 #include "common/hash-map.h"
 #include "schemas/ring.h"
+#include "store/database.h"
 #include "store/library-frames.h"
+#include "store/row-writer.h"
 #include "store/statement.h"
 
 #define STACKS_STOP_LOST  (TRACE_STOP_BEFORE + 1u) /* the node's definition is lost */
@@ -701,28 +703,36 @@ static int decide_users(const struct stacks *stacks, struct user_frames *users, 
 	return user_frames_decide(users) ?: write_hands_on(users, db);
 }
 
-static int write_stacks(const struct stacks *stacks, sqlite3 *db, const struct user_frames *users)
+static const struct rows_table stack_table = {
+	.name = "stack",
+	.columns = "id, parent_id, frame_id, stop, depth, user_id",
+	.types = "niitni",
+};
+
+static int write_stacks(const struct stacks *stacks, struct db *db, const struct user_frames *users)
 {
-	auto_statement sqlite3_stmt *statement = NULL;
-	int r = statement_insert(db, "stack(id, parent_id, frame_id, stop, depth, user_id)", 6,
-				 &statement);
+	struct rows *rows = NULL;
+	int r = rows_open(db, &stack_table, &rows);
 
 	for (size_t i = 0; r == 0 && i < stacks->n_stacks; i++) {
 		const struct stack_row *row = &stacks->stacks[i];
 		int64_t id = stacks->first_stack + (int64_t)i;
 		uint32_t user = users->stacks[id].user;
 
-		r = statement_put(statement, "niitni", id,
-				  row->parent ? (int64_t)row->parent : INT64_MIN,
-				  row->frame ? (int64_t)row->frame : INT64_MIN,
-				  row->frame ? NULL : stacks_stop_name(row->stop),
-				  (int64_t)row->depth, user ? (int64_t)user : INT64_MIN);
+		r = rows_put(rows, CELL(id), CELL(row->parent ?: ROWS_NULL),
+			     CELL(row->frame ?: ROWS_NULL),
+			     CELL(row->frame ? NULL : stacks_stop_name(row->stop)),
+			     CELL((int64_t)row->depth), CELL(user ? (int64_t)user : ROWS_NULL));
 	}
-	return r;
+	r = r ?: rows_flush(rows);
+	rows_close(rows);
+	/* Made behind the rows: a third of the time that it takes with each. */
+	return r ?: db_run(db, "CREATE INDEX IF NOT EXISTS stack_parent ON stack(parent_id)", "");
 }
 
-int stacks_write(struct stacks *stacks, sqlite3 *db)
+int stacks_write(struct stacks *stacks, struct db *database)
 {
+	sqlite3 *db = db_handle(database);
 	auto_users struct user_frames users = { 0 };
 	int r = init_users(stacks, &users);
 
@@ -730,5 +740,5 @@ int stacks_write(struct stacks *stacks, sqlite3 *db)
 	r = r ?: write_frames(stacks, db, &users);
 	r = r ?: decide_users(stacks, &users, db);
 	r = r ?: call_texts_write(db);
-	return r < 0 ? r : write_stacks(stacks, db, &users);
+	return r ?: write_stacks(stacks, database, &users);
 }

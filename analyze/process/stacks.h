@@ -12,6 +12,7 @@
 #include "analyze/process/modules.h"
 #include "schemas/trace-format.h"
 
+struct db;
 struct stacks;
 
 /*
@@ -65,7 +66,7 @@ uint64_t stacks_n_lost(const struct stacks *stacks);
  * Resolve the new frames and write the tables frame, frame_line and stack. Returns 0 or a negative
  * errno. Call once, at the end of the import, inside its transaction, before modules_write().
  */
-int stacks_write(struct stacks *stacks, sqlite3 *db);
+int stacks_write(struct stacks *stacks, struct db *db);
 
 /*
  * Name the frames that the database had anew: symbols may be there that were missing, or are wanted

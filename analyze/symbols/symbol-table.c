@@ -325,13 +325,14 @@ static void find_jumps(struct object *object, struct symbol_table *table,
 	if (entry->is_local || strncmp(entry->name, "_Z", 2) == 0)
 		return;
 	n = object_read(object, entry->address, body, n < MAX_BODY ? n : MAX_BODY);
-	for (uint64_t i = 0; i + JUMP_BYTES <= n; i++) {
+	for (const uint8_t *at = body; (at = memchr(at, JUMP, n - (size_t)(at - body))); at++) {
+		uint64_t end = (uint64_t)(at - body) + JUMP_BYTES;
 		int32_t distance;
 
-		if (body[i] != JUMP)
-			continue;
-		memcpy(&distance, body + i + 1, sizeof(distance));
-		uint64_t target = entry->address + i + JUMP_BYTES + (uint64_t)(int64_t)distance;
+		if (end > n)
+			return;
+		memcpy(&distance, at + 1, sizeof(distance));
+		uint64_t target = entry->address + end + (uint64_t)(int64_t)distance;
 		if (is_nameless(table, target))
 			add_tail(table, target, entry->name);
 	}
@@ -401,8 +402,8 @@ const char *symbol_table_tail(struct object *object, struct symbol_table *table,
 		find_tails(object, table);
 
 	const uint64_t *start = start_at(table, address);
-	for (size_t i = 0; start && i < table->n_tails; i++)
-		if (table->tails[i].address == *start)
-			return table->tails[i].name;
-	return NULL;
+	size_t n = start ? array_n_until(table->tails, table->n_tails, address, *start) : 0;
+	const struct symbol_tail *tail = n ? &table->tails[n - 1] : NULL;
+
+	return tail && tail->address == *start ? tail->name : NULL;
 }

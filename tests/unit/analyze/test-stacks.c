@@ -1,9 +1,11 @@
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "analyze/process/stacks.h"
 #include "tests/unit/analyze/fixtures/make-records.h"
+#include "store/database.h"
 #include "tests/unit/analyze/fixtures/memory-db.h"
 #include "tests/support/suite.h"
 
@@ -11,7 +13,8 @@
 #define A_SO UINT64_C(0x10000)
 #define B_SO UINT64_C(0x20000)
 
-static sqlite3 *db;
+static struct db *file;
+static sqlite3 *db; /* of file */
 static struct objects *objects;
 static struct tasks *tasks;
 static struct modules *modules;
@@ -35,14 +38,18 @@ static void end_import(void)
 
 static void set_up(void)
 {
-	db = memory_db_open();
+	char path[64];
+
+	snprintf(path, sizeof(path), "/tmp/test-stacks-%d.db", getpid());
+	ck_assert_int_eq(db_begin(path, DB_REPLACE, &file), 0);
+	db = db_handle(file);
 	begin_import();
 }
 
 static void tear_down(void)
 {
 	end_import();
-	sqlite3_close(db);
+	db_close(file); /* which leaves nothing behind */
 }
 
 static void add_process(uint32_t number)
@@ -130,7 +137,7 @@ START_TEST(a_node_that_is_told_again_under_another_id_is_the_same_row)
 	ck_assert_int_eq(stacks_row(stacks, 1, 5, 6), row);
 	ck_assert_int_eq(stacks_row(stacks, 1, 3, 7), row);
 	ck_assert_int_eq(stacks_row(stacks, 1, 4, 7), stacks_row(stacks, 1, 2, 7));
-	ck_assert_int_eq(stacks_write(stacks, db), 0);
+	ck_assert_int_eq(stacks_write(stacks, file), 0);
 	ck_assert_int_eq(memory_db_integer(db, "SELECT count(*) FROM stack"), 3);
 }
 END_TEST
@@ -144,7 +151,7 @@ START_TEST(rows_tell_the_path_with_the_call_before_the_return_address)
 	tell(1, 2, 1, A_SO + 0x200);
 	int64_t row = stacks_row(stacks, 1, 2, 5);
 	int64_t parent = stacks_row(stacks, 1, 1, 5);
-	ck_assert_int_eq(stacks_write(stacks, db), 0);
+	ck_assert_int_eq(stacks_write(stacks, file), 0);
 
 	char sql[256];
 	snprintf(sql, sizeof(sql), "SELECT parent_id FROM stack WHERE id = %ld", (long)row);
@@ -177,7 +184,7 @@ START_TEST(a_second_import_takes_the_rows_that_are_there)
 			tell(1, 3, 2, B_SO + 0x300);
 			ck_assert_int_gt(stacks_row(stacks, 1, 3, 5), rows[1]);
 		}
-		ck_assert_int_eq(stacks_write(stacks, db), 0);
+		ck_assert_int_eq(stacks_write(stacks, file), 0);
 		end_import();
 		begin_import();
 	}
@@ -204,7 +211,7 @@ START_TEST(why_a_stack_ends_stands_in_its_outermost_row)
 		tell(1, 2 * i + 2, 2 * i + 1, A_SO + 0x100);
 		ck_assert_int_gt(stacks_row(stacks, 1, 2 * i + 2, 5), 0);
 	}
-	ck_assert_int_eq(stacks_write(stacks, db), 0);
+	ck_assert_int_eq(stacks_write(stacks, file), 0);
 	for (unsigned i = 0; i <= TRACE_STOP_BEFORE; i++) {
 		char sql[256];
 
@@ -233,7 +240,7 @@ START_TEST(a_node_whose_definition_is_lost_says_so_and_is_counted)
 	int64_t half = stacks_row(stacks, 1, 9, 5);
 	ck_assert_int_gt(half, 0);
 	ck_assert_int_ne(half, lost);
-	ck_assert_int_eq(stacks_write(stacks, db), 0);
+	ck_assert_int_eq(stacks_write(stacks, file), 0);
 	ck_assert_str_eq(memory_db_text(db, "SELECT stop FROM stack WHERE stop IS NOT NULL"),
 			 "definition lost");
 }
@@ -269,7 +276,7 @@ START_TEST(code_that_was_replaced_at_its_address_is_another_frame)
 
 	int64_t after = stacks_row(stacks, 1, 1, 300 * MS);
 	ck_assert_int_ne(after, before);
-	ck_assert_int_eq(stacks_write(stacks, db), 0);
+	ck_assert_int_eq(stacks_write(stacks, file), 0);
 	ck_assert_int_eq(memory_db_integer(db, "SELECT count(DISTINCT object) FROM frame"), 2);
 }
 END_TEST
@@ -282,7 +289,7 @@ START_TEST(code_in_no_module_is_a_frame_at_its_address)
 	ck_assert_int_gt(stacks_row(stacks, 1, 1, 5), 0);
 	ck_assert_int_gt(stacks_frame(stacks, 1, 0x8000, 5), 0);
 	ck_assert_int_gt(stacks_kernel_frame(stacks, 0xffffffff81000000), 0);
-	ck_assert_int_eq(stacks_write(stacks, db), 0);
+	ck_assert_int_eq(stacks_write(stacks, file), 0);
 	ck_assert_int_eq(memory_db_integer(db, "SELECT count(*) FROM frame WHERE object = ''"
 					       " AND path = '' AND offset IN (28671, 32768)"),
 			 2);
