@@ -750,11 +750,11 @@ static int import_rows(struct db *db, const char *path, const struct import_opti
 	if (r < 0)
 		return db_cause(rows_take_error(db), r);
 	if (import.pictures && memory_has_told(import.memory)) {
-		picture_build_name(import.pictures, &import.tally);
+		r = picture_build_name(import.pictures, &import.tally);
 		*ret_pictures = steal_ptr(&import.pictures);
 	}
 	*ret_result = result_of(&import);
-	return 0;
+	return r;
 }
 
 /* What the import needed of memory is free before pictures are drawn. */

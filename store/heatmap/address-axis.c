@@ -15,7 +15,8 @@
 #define MAX_WAITING 32768u
 #define MAX_KEPT    65536u /* ranges while they are collected */
 #define MAX_RANGES  1024u /* of an axis */
-#define N_SEEN	    4096u
+#define WORD_PAGES  64u
+#define N_SEEN	    2048u /* words, of 256 KiB each */
 #define LITTLE	    64u
 #define FRACTION    64u /* a hole of less than this part of its neighbours stays */
 
@@ -77,17 +78,23 @@ static int sort_in(struct picture_ranges *ranges)
 	return 0;
 }
 
+/* Whether all pages are in already; now they are. */
 static bool was_seen(struct picture_ranges *ranges, uint64_t first, uint64_t last,
 		     enum picture_holding what)
 {
-	uint64_t mark = first | (uint64_t)what;
-	uint64_t *seen =
-		&ranges->seen[(first / PAGE * 2 + (what == PICTURE_HOLDS_BLOCKS)) % N_SEEN];
+	uint64_t word = first / PAGE / WORD_PAGES, mark = word << 4 | (uint64_t)what;
+	struct picture_seen *seen =
+		&ranges->seen[(word * 2 + (what == PICTURE_HOLDS_BLOCKS)) % N_SEEN];
+	uint64_t pages = UINT64_C(2) << last / PAGE % WORD_PAGES;
 
-	if (first == last && *seen == mark)
-		return true;
-	*seen = mark;
-	return false;
+	if (last / PAGE / WORD_PAGES != word)
+		return false;
+	pages -= UINT64_C(1) << first / PAGE % WORD_PAGES;
+	if (seen->mark != mark)
+		*seen = (struct picture_seen){ mark, 0 };
+	bool had_all = (seen->pages & pages) == pages;
+	seen->pages |= pages;
+	return had_all;
 }
 
 /* Whether a range that is sorted in has it already. */

@@ -33,8 +33,11 @@ struct picture_ranges {
 	struct picture_range *waiting;
 	size_t n_waiting;
 	size_t n_allocated;
-	/* pages that were just added: most things lie where others did; NULL: few so far */
-	uint64_t *seen;
+	/* pages that were added: most things lie where others did; NULL: few so far */
+	struct picture_seen {
+		uint64_t mark; /* of 64 pages, with what lies there */
+		uint64_t pages; /* a bit for each that is in */
+	} * seen;
 	uint64_t hole; /* bytes: larger ones are left out of the axis */
 };
 

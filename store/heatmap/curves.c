@@ -12,46 +12,62 @@
 #include "store/totals/totals.h"
 
 #define SLOTS 32u
+
 struct site {
-	int64_t key;
 	uint64_t live_bytes;
-	unsigned slot; /* of its last change */
-	uint64_t most[SLOTS];
+	uint64_t most; /* since the slot at hand began */
 };
 
 struct picture_curves {
 	uint64_t duration;
-	struct site *sites;
-	size_t n_sites;
+	struct site *sites; /* from 1 on */
 	size_t n_sites_allocated;
-	struct key_map numbers; /* of keys: 1 + place in sites */
+	int64_t *keys; /* of them */
+	size_t n_keys; /* that are in use, with [0] */
+	size_t n_keys_allocated;
+	struct key_map numbers; /* of keys: places in sites */
 	uint64_t now; /* time of the last end */
+	unsigned slot; /* at hand */
+	uint64_t next; /* time at which the slot behind it begins */
+	uint64_t *most[SLOTS]; /* of the slots before it, by site */
+	size_t n_most[SLOTS];
 };
 
 /* ---- Sites ---- */
 
-static unsigned slot_of(const struct picture_curves *curves, uint64_t time)
+/* The first time that is in a slot. */
+static uint64_t begin_of(const struct picture_curves *curves, unsigned slot)
 {
-	uint64_t slot = (uint64_t)((unsigned __int128)time * SLOTS / curves->duration);
+	unsigned __int128 from = (unsigned __int128)curves->duration * slot;
 
-	return slot < SLOTS ? (unsigned)slot : SLOTS - 1;
+	return slot < SLOTS ? (uint64_t)((from + SLOTS - 1) / SLOTS) : UINT64_MAX;
 }
 
-/* What it held since its last change was the most of all slots since that one. */
-static void reach(struct site *site, unsigned slot)
+/* What a site holds when a slot begins is the most of it so far. */
+static int next_slot(struct picture_curves *curves)
 {
-	for (; site->slot < slot; site->slot++)
-		site->most[site->slot + 1] = site->live_bytes;
+	size_t n = curves->n_sites_allocated;
+	uint64_t *most = calloc(n + 1, sizeof(*most));
+
+	if (!most)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		most[i] = curves->sites[i].most;
+		curves->sites[i].most = curves->sites[i].live_bytes;
+	}
+	curves->most[curves->slot] = most;
+	curves->n_most[curves->slot++] = n;
+	curves->next = begin_of(curves, curves->slot + 1);
+	return 0;
 }
 
-/* by: what is added, or 0 less what is taken off. */
-static void change(const struct picture_curves *curves, struct site *site, uint64_t time,
-		   uint64_t by)
+static int reach(struct picture_curves *curves, uint64_t time)
 {
-	reach(site, slot_of(curves, time));
-	site->live_bytes += by;
-	if (site->live_bytes > site->most[site->slot])
-		site->most[site->slot] = site->live_bytes;
+	int r = 0;
+
+	while (time >= curves->next && curves->next < UINT64_MAX && r == 0)
+		r = next_slot(curves);
+	return r;
 }
 
 int picture_curves_site(struct picture_curves *curves, int64_t key, uint32_t *ret_number)
@@ -59,72 +75,91 @@ int picture_curves_site(struct picture_curves *curves, int64_t key, uint32_t *re
 	uint64_t number = key_map_get(&curves->numbers, (uint64_t)key, 0);
 
 	if (!number) {
-		int r = grow_array(&curves->sites, curves->n_sites, &curves->n_sites_allocated,
-				   sizeof(*curves->sites));
-		r = r ?: key_map_put(&curves->numbers, (uint64_t)key, 0, curves->n_sites + 1);
+		number = curves->n_keys;
+		int r = array_add(curves->keys, curves->n_keys, curves->n_keys_allocated, key);
+		r = r ?: key_map_put(&curves->numbers, (uint64_t)key, 0, number);
 		if (r < 0)
 			return r;
-		curves->sites[curves->n_sites] = (struct site){ .key = key };
-		number = ++curves->n_sites;
 	}
-	*ret_number = (uint32_t)(number - 1);
+	*ret_number = (uint32_t)number;
 	return 0;
 }
 
-void picture_curves_born(struct picture_curves *curves, uint32_t number, uint64_t bytes,
-			 int64_t time_ns)
+int picture_curves_born(struct picture_curves *curves, uint32_t number, uint64_t bytes,
+			int64_t time_ns)
 {
-	uint64_t time = time_ns > 0 ? (uint64_t)time_ns : 0;
+	int r = grow_array_to(&curves->sites, number, &curves->n_sites_allocated,
+			      sizeof(*curves->sites));
 
-	change(curves, &curves->sites[number], time < curves->now ? curves->now : time, bytes);
+	r = r ?: reach(curves, time_ns > 0 ? (uint64_t)time_ns : 0);
+	if (r < 0)
+		return r;
+	struct site *site = &curves->sites[number];
+	site->live_bytes += bytes;
+	site->most = site->live_bytes > site->most ? site->live_bytes : site->most;
+	return 0;
 }
 
-void picture_curves_freed(struct picture_curves *curves, uint32_t number, uint64_t bytes,
-			  int64_t time_ns)
+int picture_curves_freed(struct picture_curves *curves, uint32_t number, uint64_t bytes,
+			 int64_t time_ns)
 {
-	curves->now = time_ns > 0 ? (uint64_t)time_ns : 0;
-	change(curves, &curves->sites[number], curves->now, 0 - bytes);
+	int r = reach(curves, time_ns > 0 ? (uint64_t)time_ns : 0);
+
+	if (r == 0)
+		curves->sites[number].live_bytes -= bytes;
+	return r;
 }
 
 struct picture_curves *picture_curves_open(int64_t duration_ns)
 {
 	struct picture_curves *curves = calloc(1, sizeof(*curves));
 
-	if (curves)
-		curves->duration = duration_ns > 0 ? (uint64_t)duration_ns : 1;
-	return curves;
+	if (!curves)
+		return NULL;
+	curves->duration = duration_ns > 0 ? (uint64_t)duration_ns : 1;
+	curves->next = begin_of(curves, 1);
+	return array_add(curves->keys, curves->n_keys, curves->n_keys_allocated, 0) == 0
+		       ? curves
+		       : picture_curves_close(curves);
 }
 
 struct picture_curves *picture_curves_close(struct picture_curves *curves)
 {
 	if (!curves)
 		return NULL;
-	free(curves->sites);
+	for (unsigned i = 0; i < SLOTS; i++)
+		free(curves->most[i]);
+	free_all(curves->sites, curves->keys);
 	key_map_finish(&curves->numbers);
 	free(curves);
 	return NULL;
 }
 
-static int write_site(struct site *site, sqlite3_stmt *insert)
+static int write_site(const struct picture_curves *curves, size_t number, sqlite3_stmt *insert)
 {
 	uint8_t bytes[SLOTS * sizeof(uint64_t)];
-	uint64_t bits = 1;
+	uint64_t most[SLOTS], bits = 1;
 
-	reach(site, SLOTS - 1);
-	for (unsigned i = 0; i < SLOTS; i++)
-		bits |= site->most[i];
+	for (unsigned i = 0; i < SLOTS; i++) {
+		most[i] = number < curves->n_most[i] ? curves->most[i][number] : 0;
+		bits |= most[i];
+	}
 	unsigned width = (64 - (unsigned)__builtin_clzll(bits) + 7) / 8;
 	for (unsigned i = 0; i < SLOTS * width; i++)
-		bytes[i] = (uint8_t)(site->most[i / width] >> i % width * 8);
-	statement_integer(insert, 2, site->key);
+		bytes[i] = (uint8_t)(most[i / width] >> i % width * 8);
+	statement_integer(insert, 2, curves->keys[number]);
 	sqlite3_bind_blob(insert, 3, bytes, (int)(SLOTS * width), SQLITE_STATIC);
 	return statement_run(insert);
 }
 
-void picture_curves_name(struct picture_curves *curves, const struct tally *tally)
+int picture_curves_name(struct picture_curves *curves, const struct tally *tally)
 {
-	for (size_t i = 0; i < curves->n_sites; i++)
-		curves->sites[i].key = tally->sites[curves->sites[i].key].stack_id;
+	int r = 0;
+
+	for (size_t i = 1; i < tally->n_sites && r == 0; i++)
+		r = array_add(curves->keys, curves->n_keys, curves->n_keys_allocated,
+			      tally->sites[i].stack_id);
+	return r;
 }
 
 int picture_curves_write(struct picture_curves *curves, struct db *db, int64_t run_id)
@@ -136,8 +171,10 @@ int picture_curves_write(struct picture_curves *curves, struct db *db, int64_t r
 
 	if (r == 0)
 		statement_integer(insert, 1, run_id);
-	for (size_t i = 0; i < curves->n_sites && r == 0; i++)
-		r = write_site(&curves->sites[i], insert);
+	while (r == 0 && curves->slot < SLOTS)
+		r = next_slot(curves);
+	for (size_t i = 1; i < curves->n_keys && r == 0; i++)
+		r = write_site(curves, i, insert);
 	return r;
 }
 

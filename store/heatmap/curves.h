@@ -17,18 +17,24 @@ struct picture_curves;
 struct picture_curves *picture_curves_open(int64_t duration_ns);
 struct picture_curves *picture_curves_close(struct picture_curves *curves); /* accepts NULL */
 
-/* The number of a site that the caller calls so, made when it is new. Returns 0 or -ENOMEM. */
+/*
+ * The number of a site that the caller calls so, made when it is new: from 1 on. Returns 0 or
+ * -ENOMEM.
+ */
 int picture_curves_site(struct picture_curves *curves, int64_t key, uint32_t *ret_number);
 
-/* In the order of time, and what is freed at a moment before what is born. */
-void picture_curves_born(struct picture_curves *curves, uint32_t number, uint64_t bytes,
+/*
+ * By the number of a site: such a one, or that of a tally. In the order of time, and what is freed
+ * at a moment before what is born. Return 0 or -ENOMEM.
+ */
+int picture_curves_born(struct picture_curves *curves, uint32_t number, uint64_t bytes,
+			int64_t time_ns);
+int picture_curves_freed(struct picture_curves *curves, uint32_t number, uint64_t bytes,
 			 int64_t time_ns);
-void picture_curves_freed(struct picture_curves *curves, uint32_t number, uint64_t bytes,
-			  int64_t time_ns);
 
-/* Keys are numbers of its sites: they become stack ids. */
+/* Numbers were those of its sites: they get its stack ids as keys. Returns 0 or -ENOMEM. */
 struct tally;
-void picture_curves_name(struct picture_curves *curves, const struct tally *tally);
+int picture_curves_name(struct picture_curves *curves, const struct tally *tally);
 
 /* Store what was found; keys are stack ids. Returns 0 or a negative errno. */
 int picture_curves_write(struct picture_curves *curves, struct db *db, int64_t run_id);

@@ -177,12 +177,12 @@ struct picture_build *picture_build_close(struct picture_build *build); /* accep
 
 /*
  * A block is born; it ended (freed_ns INT64_MAX: nobody freed it). In the order of time, and ends
- * before what is born at the same moment with a higher id. stack_id may be the number of its site:
- * picture_build_name() then makes them stack ids, when all blocks were told. Return 0 or -ENOMEM.
+ * before what is born at the same moment with a higher id. stack_id is the number of its site:
+ * picture_build_name() makes them stack ids, when all blocks were told. Return 0 or -ENOMEM.
  */
 int picture_build_born(void *build, const struct picture_row_block *block);
 int picture_build_ended(void *build, const struct picture_row_block *block);
-void picture_build_name(struct picture_build *build, const struct tally *tally);
+int picture_build_name(struct picture_build *build, const struct tally *tally);
 
 /*
  * Store the pictures of a run, and the sums of touches in its stretches (stretches.h) meanwhile.

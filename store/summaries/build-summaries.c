@@ -40,6 +40,7 @@ struct picture_build {
 	size_t n_processes;
 	size_t n_allocated;
 	struct key_map numbers; /* of process.id: 1 + place in processes */
+	size_t last; /* of these numbers, the one that was asked for last; 0: none yet */
 	struct picture_regions *regions;
 	struct picture_curves *curves;
 	struct picture_levels levels;
@@ -106,15 +107,15 @@ static int add_process(struct picture_build *build, int64_t process_id)
 static int find_process(struct picture_build *build, int64_t process_id,
 			struct process **ret_process)
 {
-	uint64_t number = key_map_get(&build->numbers, (uint64_t)process_id, 0);
-
-	if (!number) {
+	if (!build->last || build->processes[build->last - 1].id != process_id)
+		build->last = key_map_get(&build->numbers, (uint64_t)process_id, 0);
+	if (!build->last) {
 		int r = add_process(build, process_id);
 		if (r < 0)
 			return r;
-		number = build->n_processes;
+		build->last = build->n_processes;
 	}
-	*ret_process = &build->processes[number - 1];
+	*ret_process = &build->processes[build->last - 1];
 	return 0;
 }
 
@@ -127,21 +128,21 @@ static void widen(struct process *process, int64_t from_ns, int64_t to_ns)
 
 /* ---- Blocks ---- */
 
-static int begin_block(struct picture_build *build, const struct picture_row_block *block,
-		       uint32_t *ret_site)
+int picture_build_born(void *context, const struct picture_row_block *block)
 {
+	struct picture_build *build = context;
 	struct process *process;
 	int64_t time_ns = picture_held_ns(block->allocated_ns);
 	int r = find_process(build, block->process_id, &process);
 
-	r = r ?: picture_curves_site(build->curves, block->stack_id, ret_site);
+	r = r
+		    ?: picture_curves_born(build->curves, (uint32_t)block->stack_id,
+					   block_weigh(block->weight, (uint64_t)block->size).bytes,
+					   block->allocated_ns);
 	if (r < 0)
 		return r;
 	widen(process, time_ns, time_ns);
 	process->n_blocks++;
-	picture_curves_born(build->curves, *ret_site,
-			    block_weigh(block->weight, (uint64_t)block->size).bytes,
-			    block->allocated_ns);
 	return picture_ranges_add(&process->ranges, block->address, (uint64_t)block->size,
 				  PICTURE_HOLDS_BLOCKS);
 }
@@ -159,27 +160,16 @@ static int end_block(struct picture_build *build, const struct picture_row_block
 	return r;
 }
 
-int picture_build_born(void *build, const struct picture_row_block *block)
-{
-	uint32_t site;
-
-	return begin_block(build, block, &site);
-}
-
 int picture_build_ended(void *context, const struct picture_row_block *block)
 {
 	struct picture_build *build = context;
-	uint32_t site;
 	int r = end_block(build, block);
 
 	if (r < 0 || block->freed_ns == INT64_MAX)
 		return r;
-	r = picture_curves_site(build->curves, block->stack_id, &site);
-	if (r == 0)
-		picture_curves_freed(build->curves, site,
-				     block_weigh(block->weight, (uint64_t)block->size).bytes,
-				     block->freed_ns);
-	return r;
+	return picture_curves_freed(build->curves, (uint32_t)block->stack_id,
+				    block_weigh(block->weight, (uint64_t)block->size).bytes,
+				    block->freed_ns);
 }
 
 /* ---- Rows ---- */
@@ -192,11 +182,11 @@ struct block_scan {
 static int end_until(struct block_scan *scan, int64_t time_ns)
 {
 	struct block_end end;
-	int r;
+	int r = 0;
 
-	while ((r = end_queue_take(&scan->ends, time_ns, &end)) == 1)
-		picture_curves_freed(scan->build->curves, end.site,
-				     block_weigh(end.weight, end.size).bytes, end.time_ns);
+	while (r == 0 && (r = end_queue_take(&scan->ends, time_ns, &end)) == 1)
+		r = picture_curves_freed(scan->build->curves, end.site,
+					 block_weigh(end.weight, end.size).bytes, end.time_ns);
 	return r;
 }
 
@@ -205,11 +195,15 @@ static int add_block(void *context, const struct picture_row_block *block)
 {
 	struct block_scan *scan = context;
 	int64_t time_ns = block->allocated_ns > 0 ? block->allocated_ns : 0;
+	struct picture_row_block numbered = *block;
 	uint32_t site;
-	int r = end_until(scan, time_ns);
+	int r = end_until(scan, time_ns)
+			?: picture_curves_site(scan->build->curves, block->stack_id, &site);
 
-	r = r ?: begin_block(scan->build, block, &site);
-	r = r ?: end_block(scan->build, block);
+	if (r < 0)
+		return r;
+	numbered.stack_id = site;
+	r = picture_build_born(scan->build, &numbered) ?: end_block(scan->build, block);
 	if (r < 0 || block->freed_ns == INT64_MAX)
 		return r;
 	const struct block_end end = {
@@ -365,9 +359,9 @@ int picture_write(struct db *db, int64_t run_id)
 	return scan_blocks(build) ?: write_all(build);
 }
 
-void picture_build_name(struct picture_build *build, const struct tally *tally)
+int picture_build_name(struct picture_build *build, const struct tally *tally)
 {
-	picture_curves_name(build->curves, tally);
+	return picture_curves_name(build->curves, tally);
 }
 
 static int write_built(struct db *db, int64_t run_id, struct picture_build *build)
