@@ -64,7 +64,6 @@ static int import_one(const char *trace, const char *db_path, const struct impor
 {
 	auto_results struct results results = { 0 };
 	struct batch_told told = { 0 };
-	bool is_for_answer = options->is_for_answer;
 	struct batch_request request = {
 		.db_path = db_path,
 		.mode = DB_REPLACE,
@@ -75,8 +74,7 @@ static int import_one(const char *trace, const char *db_path, const struct impor
 	};
 	size_t n_failed = 0;
 
-	request.options.compact |= is_for_answer;
-	request.options.no_tiles |= is_for_answer;
+	request.options.compact |= options->is_for_answer;
 	*ret_failed = 0;
 	int r = results_add(&results, trace);
 	if (r == 0) {

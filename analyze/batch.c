@@ -100,7 +100,7 @@ static int import(struct batch *batch, const struct result *what, enum import_en
 	options.first_new_run = batch->first_new_run;
 	options.shown_path = what->path;
 	options.verdict = what->verdict;
-	options.no_tiles |= totals == IMPORT_ENOUGH; /* its rows will go */
+	options.is_undrawn = totals == IMPORT_ENOUGH;
 	int r = import_trace(batch->db, what->path, &options, ret_result);
 	if (r == 0 || is_fatal(r))
 		return r;

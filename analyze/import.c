@@ -626,7 +626,7 @@ static int open_parts(struct import *import)
 		r = -ENOMEM;
 	if (r == 0)
 		memory_set_guesses(import->memory, import->guesses);
-	if (r == 0 && import->expected_ns > 0 && !import->options->no_tiles) {
+	if (r == 0 && import->expected_ns > 0 && !import->options->is_undrawn) {
 		import->pictures = picture_build_open(import->expected_ns);
 		if (!import->pictures)
 			return -ENOMEM;
@@ -764,7 +764,7 @@ int import_trace(struct db *db, const char *path, const struct import_options *o
 	struct picture_build *pictures = NULL;
 	int r = import_rows(db, path, options, ret_result, &pictures);
 
-	if (r == 0 && !options->no_tiles && !ret_result->is_skipped) {
+	if (r == 0 && !options->is_undrawn && !ret_result->is_skipped) {
 		import_begin_phase(options, "drawing pictures");
 		r = summaries_write(db, ret_result->run_id, pictures);
 	}

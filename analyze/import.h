@@ -34,12 +34,12 @@ struct beside;
 struct import_options {
 	bool force; /* replace the run when the database has this recording already */
 	enum import_enough totals; /* replace one of which only the totals are there */
+	bool is_undrawn; /* its rows will go: no pictures are made of them */
 	int64_t first_new_run; /* runs from this id on are never replaced; 0: none is meant */
 	struct import_name name;
 	/* of the series that made the run: "ok" or what was wrong; NULL: none */
 	const char *verdict;
 	const char *shown_path; /* run.trace; NULL: the path that is read */
-	bool no_tiles; /* pictures are not stored (picture.h) */
 	bool compact; /* a database that is made has no plain tables (compact.h) */
 	/*
 	 * Somebody waits for an answer: what is made is compact and without pictures, and any form

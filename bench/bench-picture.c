@@ -120,7 +120,7 @@ static void zoom(const char *path, size_t n)
 	int r = db_open(path, &db);
 
 	if (r == 0)
-		r = picture_store_open(db_handle(db), db_handle(db), &store);
+		r = picture_store_open(db_handle(db), &store);
 	if (r < 0 || !samples)
 		errx(1, "%s: %s", path, strerror(-r));
 	struct picture *whole = make(store, &request, &first);

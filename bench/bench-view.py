@@ -246,15 +246,11 @@ def analyze(memsight, trace, database, *options):
 
 def measure(memsight, bench, trace, n_rows):
     for options in ([], ["--no-plain"]):
-        cpu_without, size_without = analyze(memsight, trace, trace + ".without.db", "--no-tiles",
-                                            *options)
         cpu, size = analyze(memsight, trace, trace + ".view.db", *options)
         name = "compact" if options else "plain"
-        tell(f"{name}: analyze without pictures", cpu_without, "s CPU")
-        tell(f"{name}: pictures", cpu - cpu_without, "s CPU", 20)
-        tell(f"{name}: database without pictures", size_without, "MiB")
-        tell(f"{name}: pictures", size - size_without, "MiB")
-        tell("    of a block and a sample", (size - size_without) * 2 ** 20 / n_rows, "bytes")
+        tell(f"{name}: analyze", cpu, "s CPU")
+        tell(f"{name}: database", size, "MiB")
+        tell("    of a block and a sample", size * 2 ** 20 / n_rows, "bytes")
         if not options:
             subprocess.run([bench, "zoom", trace + ".view.db", str(N_ZOOMS)], check=True)
         measure_server(memsight, trace + ".view.db")

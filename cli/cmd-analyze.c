@@ -379,7 +379,6 @@ int cmd_analyze(const struct option_set *options)
 		.force = option_flag(options, OPTION_FORCE),
 		.compact = option_flag(options, OPTION_NO_PLAIN) ||
 			   option_flag(options, OPTION_COMPACT),
-		.no_tiles = option_flag(options, OPTION_NO_TILES),
 		.progress = cmd_show_progress,
 		.context = &progress,
 		.conclude = cmd_conclude_import,
@@ -387,6 +386,9 @@ int cmd_analyze(const struct option_set *options)
 
 	if (option_flag(options, OPTION_COMPACT))
 		cmd_warn("--compact is called --no-plain now");
+	if (option_flag(options, OPTION_NO_TILES))
+		cmd_warn("--no-tiles does nothing any more: what pictures are drawn from is always "
+			 "stored");
 	struct symbol_places places;
 	int status = symbol_options_read(options, &places);
 	if (status != CMD_DONE)

@@ -319,15 +319,6 @@ static int plot_part(struct job *job)
 	return draw(job);
 }
 
-static int open_database(struct job *job)
-{
-	const struct option_set *options = job->options;
-
-	return job->request.kind == PLOT_HEATMAP
-		       ? database_open_drawn(options->operands[0], options, &job->db)
-		       : database_open(options->operands[0], options, &job->db);
-}
-
 int cmd_plot(const struct option_set *options)
 {
 	struct job job = {
@@ -348,10 +339,8 @@ int cmd_plot(const struct option_set *options)
 	int status = check_kind(&job) ?: check_output(&job);
 	status = status ?: read_size(&job);
 	status = status ?: read_cells(&job);
-	status = status ?: open_database(&job);
+	status = status ?: database_open(options->operands[0], options, &job.db);
 	status = status ?: read_selection(&job);
-	if (status == CMD_DONE && job.request.kind == PLOT_HEATMAP)
-		heat_tell_missing(options, job.db);
 	status = status ?: plot_part(&job);
 	free((void *)job.selection.runs);
 	db_close(job.db);

@@ -338,8 +338,6 @@ static int open_database(struct job *job)
 	const char *path = job->options->operands[0];
 	struct database_early early = { .answer = answer, .context = job };
 
-	if (job->report->scope == REPORT_OF_PICTURE)
-		return database_open_drawn(path, job->options, &job->db);
 	if (!is_early(job))
 		return database_open(path, job->options, &job->db);
 	return database_open_early(path, job->options, &early, &job->db);
@@ -355,8 +353,6 @@ int cmd_report(const struct option_set *options)
 	status = status ?: database_suppressions(options, &suppressions);
 	job.suppressions = suppressions;
 	status = status ?: open_database(&job);
-	if (status == CMD_DONE && job.report->scope == REPORT_OF_PICTURE)
-		heat_tell_missing(options, job.db);
 	if (status == CMD_DONE)
 		status = job.is_answered ? job.status : write_report(&job);
 	free((void *)job.selection.runs);

@@ -16,7 +16,6 @@
 #include "cli/top/live-page.h"
 #include "common/cleanup.h"
 #include "common/text-stream.h"
-#include "store/heatmap/heatmap.h"
 #include "store/statement.h"
 #include "view/request.h"
 #include "view/server/export.h"
@@ -125,10 +124,9 @@ static int browser_open(const char *address, struct browser **ret_browser)
 	return 0;
 }
 
-/* What is shown; the pictures, if any, are in a file of ours. */
+/* What is shown. */
 struct shown {
 	char *database;
-	char *pictures;
 	char *folder, *both; /* of two traces: the database of both, in a folder of its own */
 	const char *labels[2];
 	int64_t run_id;
@@ -213,13 +211,11 @@ static int explain(const char *path, uint16_t port, int is_socket, int error)
 /* What is open stays readable without its name. */
 static void finish_shown(struct shown *shown)
 {
-	if (shown->pictures)
-		unlink(shown->pictures);
 	if (shown->both)
 		unlink(shown->both);
 	if (shown->folder)
 		rmdir(shown->folder);
-	free_all(shown->both, shown->folder, shown->pictures, shown->database);
+	free_all(shown->both, shown->folder, shown->database);
 	*shown = (struct shown){ 0 };
 }
 #define auto_shown __attribute__((cleanup(finish_shown)))
@@ -228,7 +224,6 @@ static struct view_files files_of(const struct option_set *options, const struct
 {
 	return (struct view_files){
 		.database = shown->database,
-		.pictures = shown->pictures,
 		.editor = option_text(options, OPTION_EDITOR),
 		.labels = { shown->labels[0], shown->labels[1] },
 	};
@@ -252,18 +247,6 @@ static int write_file(const struct option_set *options, const struct shown *show
 	if (r == -EPROTO)
 		return cmd_fail("%s: %s", options->operands[0], message);
 	return r < 0 ? cmd_fail("cannot write %s: %s", export.output, strerror(-r)) : CMD_DONE;
-}
-
-/* Of a database that was made with --no-tiles. */
-static int compute_pictures(const struct option_set *options, struct shown *shown)
-{
-	cmd_warn("%s was made without pictures (analyze --no-tiles): computing them now",
-		 options->operands[0]);
-	int r = picture_compute(shown->database, &shown->pictures);
-	return r < 0 ? cmd_fail("cannot compute pictures into a temporary file (TMPDIR names "
-				"another folder for it): %s",
-				strerror(-r))
-		     : CMD_DONE;
 }
 
 /* ---- Two traces ---- */
@@ -350,18 +333,13 @@ static int find_database(const struct option_set *options, struct shown *shown)
 	int status = options->n_operands == 2 ? make_both(options, shown) : CMD_DONE;
 
 	if (status == CMD_DONE)
-		status = database_open_drawn(shown->both ? shown->both : options->operands[0],
-					     options, &db);
+		status = database_open(shown->both ? shown->both : options->operands[0], options,
+				       &db);
 	status = status ?: find_part(options, db_handle(db), shown);
 	if (status != CMD_DONE)
 		return status;
 	shown->database = strdup(sqlite3_db_filename(db_handle(db), "main"));
-	if (!shown->database)
-		return cmd_fail("out of memory");
-	bool is_missing = picture_is_missing(db_handle(db));
-	if (statement_kept(db_handle(db)) == -ENOMEM)
-		return cmd_fail("out of memory");
-	return is_missing ? compute_pictures(options, shown) : CMD_DONE;
+	return shown->database ? CMD_DONE : cmd_fail("out of memory");
 }
 
 /* ---- Serving ---- */
@@ -372,7 +350,7 @@ static bool show_trace(struct view_server *server, const struct option_set *opti
 {
 	auto_db struct db *db = NULL;
 
-	if (database_open_drawn(order->trace, options, &db) != CMD_DONE)
+	if (database_open(order->trace, options, &db) != CMD_DONE)
 		return false;
 	const struct view_files files = {
 		.database = sqlite3_db_filename(db_handle(db), "main"),

@@ -14,7 +14,6 @@
 #include "common/cleanup.h"
 #include "common/parse.h"
 #include "report/report.h"
-#include "store/heatmap/heatmap.h"
 #include "store/query-value.h"
 #include "store/statement.h"
 
@@ -95,33 +94,6 @@ int database_open_early(const char *path, const struct option_set *options,
 				"database elsewhere",
 				path, path);
 	return r < 0 ? cmd_fail_db(path, r) : hand_over(path, db, ret_db);
-}
-
-/* The first picture of a large trace takes some seconds. */
-static void show_drawing(const char *text)
-{
-	if (isatty(STDERR_FILENO))
-		fprintf(stderr, "\r%s\r", text);
-}
-
-int database_open_drawn(const char *path, const struct option_set *options, struct db **ret_db)
-{
-	struct db *db = NULL;
-	int status = database_open(path, options, ret_db);
-	bool is_ours = status == CMD_DONE && analyze_is_trace(path);
-
-	if (!is_ours || !picture_is_missing(db_handle(*ret_db)))
-		return status;
-	auto_free char *beside = strdup(sqlite3_db_filename(db_handle(*ret_db), "main"));
-	*ret_db = db_close(*ret_db);
-	if (!beside)
-		return cmd_fail("out of memory");
-	/* What cannot be stored is computed for this time: see picture_compute(). */
-	show_drawing("preparing pictures, once for this trace");
-	picture_add(beside);
-	show_drawing("                                       ");
-	int r = db_open(beside, &db);
-	return r < 0 ? cmd_fail_db(beside, r) : hand_over(path, db, ret_db);
 }
 
 char *database_nearest(sqlite3 *db, const char *names_sql, const char *word)

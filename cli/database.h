@@ -33,9 +33,6 @@ struct database_early {
 int database_open_early(const char *path, const struct option_set *options,
 			struct database_early *early, struct db **ret_db);
 
-/* The same for who draws: a trace's database gets its pictures, once, if they can be stored. */
-int database_open_drawn(const char *path, const struct option_set *options, struct db **ret_db);
-
 /* The names of tables and views, and those that a run may be called by. */
 #define DATABASE_TABLES "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
 #define DATABASE_RUNS                                                                              \

@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "cli/cmd.h"
-#include "store/database.h"
 #include "store/heatmap/heatmap.h"
 
 int heat_complain(const struct option_set *options, int error)
@@ -12,13 +11,10 @@ int heat_complain(const struct option_set *options, int error)
 	const char *path = options->operands[0];
 
 	switch (error) {
-	case -ENODATA:
-		return cmd_fail(
-			"%s has nothing stored to draw from: `memsight analyze' its trace again",
-			path);
 	case -ENOENT:
-		return cmd_fail(
-			"%s: there is nothing to draw: no block and no touch has an address", path);
+		return cmd_fail("%s: there is nothing to draw: the run has totals only, or no "
+				"block and no touch has an address",
+				path);
 	case -ESRCH:
 		return cmd_fail("%s: no process of this run has pid %llu; `memsight report %s "
 				"--processes' lists them",
@@ -37,14 +33,6 @@ int heat_complain(const struct option_set *options, int error)
 	default:
 		return CMD_DONE;
 	}
-}
-
-void heat_tell_missing(const struct option_set *options, struct db *db)
-{
-	if (picture_is_missing(db_handle(db)))
-		cmd_warn("%s was made without pictures (analyze "
-			 "--no-tiles): they are computed for this time",
-			 options->operands[0]);
 }
 
 int cells_read(const struct option_set *options, unsigned ret_cells[2])

@@ -1279,10 +1279,8 @@ CREATE TABLE stretch (
 --
 -- What the web view, `report --heatmap` and `memsight plot` draw from, so that a picture costs what
 -- its cells cost, and not what all blocks and samples do. Everything in it follows from the rows. A
--- run of which only the totals are there has none, and those that `analyze --no-tiles`
--- or a report made get theirs when one is asked for. Its
--- addresses are those of `band`: an axis of bytes on which holes between what was used are left
--- out.
+-- run of which only the totals are there has none. Its addresses are those of `band`: an axis of
+-- bytes on which holes between what was used are left out.
 
 -- Addresses that something lay in or that were touched, as ranges without holes of more than 64
 -- KiB: the axis of a process. *Where did the program have memory?*

@@ -28,6 +28,3 @@ int db_connect(struct db *db, const char *path, int flags);
 
 /* Whether the open file is a database of ours, of this version: 0, or an error as of db_open(). */
 int db_check(struct db *db);
-
-/* Say in the file that it is one. Returns 0 or a negative errno. */
-int db_sign(struct db *db);

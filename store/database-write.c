@@ -51,7 +51,8 @@ static int write_names(struct db *db)
 	return r;
 }
 
-int db_sign(struct db *db)
+/* Say in the file that it is a database of ours. */
+static int sign(struct db *db)
 {
 	auto_free char *pragmas = NULL;
 
@@ -63,11 +64,7 @@ int db_sign(struct db *db)
 
 static int make_tables(struct db *db, bool is_compact)
 {
-	int r = db_sign(db);
-
-	for (int i = 0; i < db_n_groups && r == 0; i++)
-		r = db_exec(db, db_groups[i].sql);
-	return r == 0 ? compact_make(db, is_compact) : r;
+	return sign(db) ?: db_exec(db, db_schema) ?: compact_make(db, is_compact);
 }
 
 static int begin(struct db *db)
@@ -132,33 +129,6 @@ static int begin_new(struct db *db, bool is_compact)
 	return r < 0 ? r : write_names(db);
 }
 
-static int copy_pages(struct db *db, struct db *source)
-{
-	sqlite3_backup *backup = sqlite3_backup_init(db->handle, "main", source->handle, "main");
-	if (!backup)
-		return db_errno(db->handle, sqlite3_errcode(db->handle));
-
-	sqlite3_backup_step(backup, -1);
-	return db_errno(db->handle, sqlite3_backup_finish(backup));
-}
-
-/* Nobody waits for the change, whatever becomes of it the database stays as it was. */
-static int begin_copy(struct db *db)
-{
-	auto_db struct db *source = NULL;
-	struct stat st;
-	int r = db_open(db->path, &source);
-
-	if (r == 0 && stat(db->path, &st) < 0)
-		r = -errno;
-	r = r ?: lock_temporary(db);
-	r = r ?: db_connect(db, db->temporary, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
-	r = r ?: db_exec(db, new_pragmas);
-	r = r ?: copy_pages(db, source);
-	r = r ?: db_protect(db, &st);
-	return r < 0 ? r : begin(db);
-}
-
 int db_begin(const char *path, unsigned mode, struct db **ret_db)
 {
 	struct stat st;
@@ -174,9 +144,7 @@ int db_begin(const char *path, unsigned mode, struct db **ret_db)
 		return -ENOMEM;
 	db->replaces = is_there;
 	bool adds = is_there && !(mode & DB_REPLACE) && st.st_size > 0;
-	int r = mode & DB_COPY ? begin_copy(db)
-		: adds	       ? begin_existing(db)
-			       : begin_new(db, mode & DB_COMPACT);
+	int r = adds ? begin_existing(db) : begin_new(db, mode & DB_COMPACT);
 	if (r < 0)
 		return r;
 	*ret_db = steal_ptr(&db);

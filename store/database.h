@@ -25,7 +25,6 @@ enum db_begin_mode {
 	DB_ADD = 0, /* to the database that is there; a new one when there is none */
 	DB_REPLACE = 1, /* a new one, which takes the place of what is there */
 	DB_COMPACT = 2, /* with either: a new one has no plain tables (compact.h) */
-	DB_COPY = 4, /* to a copy of the one that is there, which then takes its place */
 };
 
 /*

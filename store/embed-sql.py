@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""Make C strings of the schema: embed-sql.py OUTPUT.c schema.sql views.sql indexes.sql"""
+"""Make C strings of SQL: embed-sql.py OUTPUT.c schema.sql views.sql indexes.sql"""
 import pathlib
-import re
 import sys
 
 
@@ -11,13 +10,9 @@ def literal(text):
 
 
 def main():
-    output, schema, *others = map(pathlib.Path, sys.argv[1:])
-    _, *groups = re.split(r"^-- ## (.*)\n", schema.read_text(encoding="utf-8"), flags=re.M)
-    text = ['#include "store/schema.h"', "", "const struct db_group db_groups[] = {"]
-    text += [f'{{ "{heading}",\n{literal(sql)} }},'
-             for heading, sql in zip(groups[::2], groups[1::2])]
-    text += ["};", "", f"const int db_n_groups = {len(groups) // 2};"]
-    for path in others:
+    output, *paths = map(pathlib.Path, sys.argv[1:])
+    text = ['#include "store/schema.h"']
+    for path in paths:
         sql = path.read_text(encoding="utf-8")
         text += ["", f"const char db_{path.stem}[] =", literal(sql) + ";"]
     output.write_text("\n".join(text) + "\n", encoding="utf-8")

@@ -7,16 +7,6 @@
 /* PRAGMA application_id of our databases: "MSDB". */
 #define DB_APPLICATION_ID 0x4d534442
 
-/* The tables of schemas/schema.sql, in the groups that its headings make. */
-struct db_group {
-	const char *heading;
-	const char *sql;
-};
-extern const struct db_group db_groups[];
-extern const int db_n_groups;
-
-/* The heading of what heatmaps are drawn from. */
-#define DB_HEATMAPS "Pictures of time x address"
-
+extern const char db_schema[]; /* all tables */
 extern const char db_views[]; /* dropped and made anew with every write */
 extern const char db_indexes[]; /* of plain tables; made at the end of a write, where missing */

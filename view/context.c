@@ -173,8 +173,6 @@ int view_context_open(const struct view_files *files, struct view_context **ret_
 	if (!context)
 		return -ENOMEM;
 	int r = view_context_connect(context, files->database, &context->names, &context->db);
-	if (r == 0 && files->pictures)
-		r = db_open(files->pictures, &context->pictures_db);
 	if (r == 0 && files->editor) {
 		context->editor = strdup(files->editor);
 		r = context->editor ? 0 : -ENOMEM;
@@ -195,7 +193,6 @@ struct view_context *view_context_close(struct view_context *context)
 		return NULL;
 	picture_store_close(context->pictures);
 	view_part_free(context->part);
-	db_close(context->pictures_db);
 	db_close(context->db);
 	free_all(context->editor, context->labels[0], context->labels[1], context);
 	return NULL;
@@ -203,11 +200,10 @@ struct view_context *view_context_close(struct view_context *context)
 
 int view_context_pictures(struct view_context *context, struct picture_store **ret_pictures)
 {
-	const struct db *db = context->pictures_db ? context->pictures_db : context->db;
 	int r = 0;
 
 	if (!context->pictures)
-		r = picture_store_open(db_handle(db), db_handle(context->db), &context->pictures);
+		r = picture_store_open(db_handle(context->db), &context->pictures);
 	if (r == -ENODATA)
 		return view_context_refuse(context, r,
 					   "the database holds nothing that a picture "
@@ -218,34 +214,16 @@ int view_context_pictures(struct view_context *context, struct picture_store **r
 	return r;
 }
 
-/* The handles of all connections that there are; NULL for others. */
-static void find_connections(const struct view_context *context, sqlite3 *ret_handles[3])
-{
-	const struct db *all[] = { context->db, context->pictures_db,
-				   context->part ? context->part->db : NULL };
-
-	for (size_t i = 0; i < 3; i++)
-		ret_handles[i] = all[i] ? db_handle(all[i]) : NULL;
-}
-
 int view_context_kept(const struct view_context *context)
 {
-	sqlite3 *handles[3];
-	int kept = 0;
+	int kept = statement_kept(db_handle(context->db));
 
-	find_connections(context, handles);
-	for (size_t i = 0; i < 3 && kept == 0; i++)
-		kept = statement_kept(handles[i]);
-	return kept;
+	return kept == 0 && context->part ? statement_kept(db_handle(context->part->db)) : kept;
 }
 
 void view_context_forget(const struct view_context *context)
 {
-	sqlite3 *handles[3];
-
-	find_connections(context, handles);
-	for (size_t i = 0; i < 3; i++) {
-		if (handles[i])
-			statement_forget(handles[i]);
-	}
+	statement_forget(db_handle(context->db));
+	if (context->part)
+		statement_forget(db_handle(context->part->db));
 }

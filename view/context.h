@@ -49,7 +49,6 @@ struct view_part {
 
 struct view_context {
 	struct db *db; /* owned */
-	struct db *pictures_db; /* owned; NULL: pictures are in db */
 	struct picture_store *pictures; /* owned; NULL until they are asked for */
 	struct view_part *part; /* owned; NULL: none was counted */
 	char *editor; /* owned; view_files.editor */
@@ -64,7 +63,6 @@ struct view_context {
 /* What is shown. */
 struct view_files {
 	const char *database;
-	const char *pictures; /* of picture_compute(), where the database has none; else NULL */
 	const char *editor; /* a link with {file} and {line} for source files; NULL: no links */
 	const char *labels[2]; /* what the first two runs are called; NULL: as their traces are */
 };

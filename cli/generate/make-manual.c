@@ -187,7 +187,9 @@ static void print_variables(enum command_id command)
 	puts(".TP\n.B MEMSIGHT_OPTIONS\n"
 	     "Options of any command, parted by blanks as in a shell; those "
 	     "of other commands are read over.\n.PP\nAn option on the command line beats its "
-	     "variable, a variable beats\n.BR MEMSIGHT_OPTIONS ,\nand that beats the files.");
+	     "variable, a variable beats\n.BR MEMSIGHT_OPTIONS ,\nand that beats the files. "
+	     "\\fB\\-\\-no\\-\\fR before a flag's name undoes it, and \\fB\\-\\-plain\\fR, for "
+	     "instance, undoes \\fB\\-\\-no\\-plain\\fR.");
 }
 
 static void print_see_also(enum command_id command)

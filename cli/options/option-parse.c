@@ -313,11 +313,52 @@ static int find_letter(enum command_id command, char letter)
 	return -ENOENT;
 }
 
+static bool is_whole(int id, const char *name, size_t n_bytes)
+{
+	return id >= 0 && strlen(option_row((enum option_id)id)->name) == n_bytes &&
+	       strncmp(option_row((enum option_id)id)->name, name, n_bytes) == 0;
+}
+
+/*
+ * The same, and *ret_is_undone: its whole name with or without "no-", of a flag that has the other
+ * one.
+ */
+static int find_option(enum command_id command, const char *name, size_t n_bytes,
+		       bool *ret_is_undone)
+{
+	bool is_no = n_bytes > 3 && strncmp(name, "no-", 3) == 0;
+	int id = find_name(command, name, n_bytes);
+	char other[NAME_BYTES];
+
+	*ret_is_undone = false;
+	if (is_whole(id, name, n_bytes))
+		return id;
+	snprintf(other, sizeof(other), "%s%.*s", is_no ? "" : "no-",
+		 (int)(is_no ? n_bytes - 3 : n_bytes), is_no ? name + 3 : name);
+	int undone = find_name(command, other, strlen(other));
+	*ret_is_undone = is_whole(undone, other, strlen(other)) &&
+			 option_row((enum option_id)undone)->type == OPTION_FLAG;
+	return *ret_is_undone ? undone : id;
+}
+
+/* What a flag is when its other form has this text, which the parser refuses if it is neither. */
+static const char *opposite(const char *text)
+{
+	char message[OPTION_MESSAGE_BYTES];
+	const struct parsing parsing = { .text = text, .shown = "", .message = message };
+	struct option_value value;
+
+	if (!text)
+		return "no";
+	return parse_flag(&parsing, &value) < 0 ? text : value.number ? "no" : "yes";
+}
+
 /* MEMSIGHT_OPTIONS serves all commands: an option of another one is read over, not wrong. */
-static int find_elsewhere(const struct words *words, const char *name, size_t n_bytes)
+static int find_elsewhere(const struct words *words, const char *name, size_t n_bytes,
+			  bool *ret_is_undone)
 {
 	for (int i = 0; words->origin == OPTION_FROM_WORDS && i < COMMAND_COUNT; i++) {
-		int id = n_bytes ? find_name((enum command_id)i, name, n_bytes)
+		int id = n_bytes ? find_option((enum command_id)i, name, n_bytes, ret_is_undone)
 				 : find_letter((enum command_id)i, *name);
 		if (id >= 0)
 			return id;
@@ -411,11 +452,12 @@ static int parse_long(struct words *words, const char *name)
 	struct option_set *options = words->options;
 	size_t n_bytes = strcspn(name, "=");
 	char shown[NAME_BYTES];
-	int id = find_name(options->command, name, n_bytes);
+	bool is_undone;
+	int id = find_option(options->command, name, n_bytes, &is_undone);
 
 	snprintf(shown, sizeof(shown), "--%.*s", (int)n_bytes, name);
 	if (id == -ENOENT)
-		id = find_elsewhere(words, name, n_bytes);
+		id = find_elsewhere(words, name, n_bytes, &is_undone);
 	if (id == -ENOENT)
 		return complain_unknown(options, name, n_bytes);
 	if (id < 0)
@@ -423,7 +465,8 @@ static int parse_long(struct words *words, const char *name)
 
 	const char *text = name[n_bytes] == '=' ? name + n_bytes + 1
 						: take_argument(words, (enum option_id)id);
-	return assign(options, (enum option_id)id, text, shown, words->origin);
+	return assign(options, (enum option_id)id, is_undone ? opposite(text) : text, shown,
+		      words->origin);
 }
 
 /* "-qf", "-oFILE", "-o FILE": letters behind each other, the last may take a value. */
@@ -434,7 +477,7 @@ static int parse_letters(struct words *words, const char *letters)
 		int id = find_letter(words->options->command, *letters);
 
 		if (id < 0)
-			id = find_elsewhere(words, letters, 0);
+			id = find_elsewhere(words, letters, 0, NULL);
 		if (id < 0)
 			return complain(words->options, "unknown option", shown,
 					option_foreign_hint(words->options->command, shown));
@@ -680,13 +723,13 @@ int option_parse(enum command_id command, int n_args, char **argv, struct option
 int option_assign(struct option_set *options, const char *name, const char *text,
 		  enum option_origin origin)
 {
-	int id = find_name(options->command, name, strlen(name));
+	bool is_undone;
+	int id = find_option(options->command, name, strlen(name), &is_undone);
 
 	/* No abbreviations: what a file says must mean the same in the next version. */
-	if (id < 0 || option_row((enum option_id)id)->name[strlen(name)] != '\0' ||
-	    is_action((enum option_id)id))
+	if ((!is_undone && !is_whole(id, name, strlen(name))) || is_action((enum option_id)id))
 		return complain_unknown(options, name, strlen(name));
-	return assign(options, (enum option_id)id, text, name, origin);
+	return assign(options, (enum option_id)id, is_undone ? opposite(text) : text, name, origin);
 }
 
 void option_finish(struct option_set *options)

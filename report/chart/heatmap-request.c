@@ -33,7 +33,6 @@ void heat_finish(struct heat *heat)
 	picture_pages_finish(&heat->pages);
 	heat->picture = picture_free(heat->picture);
 	heat->store = picture_store_close(heat->store);
-	heat->private = db_close(heat->private);
 	*heat = (struct heat){ 0 };
 }
 
@@ -177,32 +176,6 @@ static int name_process(sqlite3 *db, struct heat *heat)
 	return 0;
 }
 
-/* Whether there would be something to draw, had it been stored. */
-static bool has_rows(sqlite3 *db, int64_t run_id)
-{
-	return report_sql_number(
-		db,
-		"SELECT EXISTS (SELECT 1 FROM allocation WHERE run_id = :run) OR EXISTS"
-		" (SELECT 1 FROM touch WHERE run_id = :run AND address IS NOT NULL)",
-		run_id);
-}
-
-/* What was not stored is computed for this one picture. */
-static int open_store(sqlite3 *db, struct heat *heat)
-{
-	const char *original = sqlite3_db_filename(db, "main");
-	auto_free char *path = NULL;
-
-	if (!original || !*original || !picture_is_missing(db))
-		return picture_store_open(db, db, &heat->store);
-	int r = picture_compute(original, &path);
-	if (r < 0)
-		return r;
-	r = db_open(path, &heat->private);
-	unlink(path);
-	return r < 0 ? r : picture_store_open(db_handle(heat->private), db, &heat->store);
-}
-
 int heat_make(sqlite3 *db, const struct heat_request *request, struct heat *heat)
 {
 	struct picture_request asked = {
@@ -210,9 +183,8 @@ int heat_make(sqlite3 *db, const struct heat_request *request, struct heat *heat
 	};
 
 	*heat = (struct heat){ 0 };
-	int r = find_ids(db, request, &asked) ?: open_store(db, heat);
-	if (r == -ENODATA && !has_rows(db, request->run_id))
-		r = -ENOENT;
+	int r = find_ids(db, request, &asked) ?: picture_store_open(db, &heat->store);
+	r = r == -ENODATA ? -ENOENT : r;
 	r = r ?: picture_make(heat->store, &asked, &heat->picture);
 	r = r ?: make_part(heat, request, &asked);
 	r = r ?: picture_pages_read(db, heat->store, heat->picture, &heat->pages);

@@ -28,7 +28,6 @@ struct heat_request {
 struct db;
 
 struct heat {
-	struct db *private; /* of picture_compute(), where nothing was stored; else NULL */
 	struct picture_store *store;
 	struct picture *picture;
 	struct picture_pages pages;

@@ -105,11 +105,10 @@ struct picture {
 struct picture_store;
 
 /*
- * db has the pictures, and rows the rows of their blocks: mostly they are the same. Both stay the
- * caller's and must outlive the store. Returns 0, -ENODATA when no picture was stored
- * yet (made for a report, or by analyze --no-tiles), -ENOMEM, -EPROTO (sqlite3_errmsg() tells).
+ * db stays the caller's and must outlive the store. Returns 0, -ENODATA when no run has anything to
+ * draw, -ENOMEM, -EPROTO (sqlite3_errmsg() tells).
  */
-int picture_store_open(sqlite3 *db, sqlite3 *rows, struct picture_store **ret_store);
+int picture_store_open(sqlite3 *db, struct picture_store **ret_store);
 struct picture_store *picture_store_close(struct picture_store *store); /* accepts NULL */
 
 static inline void picture_store_cleanup(struct picture_store **store)
@@ -151,8 +150,8 @@ struct picture_pages {
 };
 
 /*
- * Read what is known of a picture's part, which the store has made. db is the one that was analysed
- * (the store may have a private one). To be finished when 0 is returned; -ENOMEM, -EPROTO.
+ * Read what is known of a picture's part, which the store has made of db. To be finished when 0 is
+ * returned; -ENOMEM, -EPROTO.
  */
 int picture_pages_read(sqlite3 *db, struct picture_store *store, const struct picture *picture,
 		       struct picture_pages *ret_pages);
@@ -189,23 +188,3 @@ int picture_build_name(struct picture_build *build, const struct tally *tally);
  * build: has its blocks; NULL, or made for another duration: its rows are read.
  */
 int summaries_write(struct db *db, int64_t run_id, struct picture_build *build);
-
-/*
- * Whether a run that has rows to draw has no stored picture yet. An error is
- * false, and kept (statement.h) where it is no memory.
- */
-bool picture_is_missing(sqlite3 *db);
-
-/*
- * Store the pictures of all runs of a database that have none: in a copy, which takes its place
- * when it is whole. Returns 0, -EBUSY: somebody else writes to it, or a negative errno.
- */
-int picture_add(const char *path);
-
-/*
- * Compute the pictures of all runs of a database, which is only read, into a private one: *ret_path
- * (allocated) is a file in TMPDIR that its user alone may read, for db_open() and
- * picture_store_open(). The caller unlinks it, which may be done once it is open. Takes about 1 s
- * for a million rows. Returns 0 or a negative errno.
- */
-int picture_compute(const char *path, char **ret_path);

@@ -86,14 +86,13 @@ static int read_heads(struct picture_store *store)
 }
 
 /* A store that can read parts, and has none. */
-static int open_store(sqlite3 *db, sqlite3 *rows, struct picture_store **ret_store)
+static int open_store(sqlite3 *db, struct picture_store **ret_store)
 {
 	auto_picture_store struct picture_store *store = calloc(1, sizeof(*store));
 
 	if (!store)
 		return -ENOMEM;
 	store->db = db;
-	store->rows = rows;
 	store->decoder = chunk_decoder_open();
 	store->columns.values[0] =
 		malloc(PICTURE_COLUMNS * CHUNK_FRAME_ROWS * sizeof(*store->columns.values[0]));
@@ -107,15 +106,15 @@ static int open_store(sqlite3 *db, sqlite3 *rows, struct picture_store **ret_sto
 
 int picture_store_second(struct picture_store *store)
 {
-	return store->second ? 0 : open_store(store->db, store->rows, &store->second);
+	return store->second ? 0 : open_store(store->db, &store->second);
 }
 
-int picture_store_open(sqlite3 *db, sqlite3 *rows, struct picture_store **ret_store)
+int picture_store_open(sqlite3 *db, struct picture_store **ret_store)
 {
 	if (!statement_has_column(db, NULL, "picture", "height"))
 		return statement_kept(db) == -ENOMEM ? -ENOMEM : -ENODATA;
 	auto_picture_store struct picture_store *store = NULL;
-	int r = open_store(db, rows, &store);
+	int r = open_store(db, &store);
 	r = r ?: read_heads(store);
 	if (r < 0)
 		return r;
@@ -396,7 +395,7 @@ static int add_frames(struct picture_process *process, enum picture_kind kind)
 static int read_levels(struct picture_store *store, struct picture_process *process)
 {
 	auto_statement sqlite3_stmt *row = NULL, *number = NULL;
-	int r = statement_prepare(store->rows,
+	int r = statement_prepare(store->db,
 				  "SELECT data_src, coalesce(level, '') FROM data_source", &row);
 
 	if (r == 0)
@@ -425,7 +424,7 @@ static int read_parts(struct picture_store *store, struct picture_process *proce
 		const struct scan_query query = { kinds[kind].table, kinds[kind].query,
 						  process->run_id };
 		struct scan **scan = &process->scans[kind];
-		r = picture_error(scan_open(store->rows, &query, scan));
+		r = picture_error(scan_open(store->db, &query, scan));
 		for (size_t i = 0; r == 0 && i < scan_n_chunks(*scan); i++)
 			n += scan_chunk(*scan, i)->n_frames;
 	}

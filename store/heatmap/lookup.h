@@ -78,7 +78,6 @@ struct picture_process {
 
 struct picture_store {
 	sqlite3 *db;
-	sqlite3 *rows; /* the database that has the rows */
 	struct picture_process *processes;
 	size_t n_processes;
 	size_t n_processes_allocated;

@@ -362,8 +362,7 @@ static bool has_large(struct db *db, int64_t run_id)
 int picture_grid_write(struct db *db, int64_t run_id)
 {
 	auto_picture_store struct picture_store *store = NULL;
-	int r = has_large(db, run_id) ? picture_store_open(db_handle(db), db_handle(db), &store)
-				      : -ENODATA;
+	int r = has_large(db, run_id) ? picture_store_open(db_handle(db), &store) : -ENODATA;
 
 	if (r < 0)
 		return r == -ENODATA ? 0 : r;

@@ -53,9 +53,7 @@ CASES = {
     "pprof": (["export", "t.mst.db", "--format", "pprof", "-o", "new.pb"], ["new.pb"]),
     "chrome": (["export", "t.mst.db", "--format", "chrome", "-o", "new.json"], ["new.json"]),
     "page": (["view", "t.mst.db", "--export", "new.html"], ["new.html"]),
-    "untiled": (["view", "u.db", "--export", "new.html"], ["new.html"]),
     "plot": (["plot", "t.mst.db", "--kind", "heatmap", "-o", "new.svg"], ["new.svg"]),
-    "drawn": (["plot", "beside.mst", "--kind", "heatmap", "-o", "new.svg"], ["new.svg"]),
     "plot-part": (["plot", "t.mst.db", "--kind", "timeline", "--from", "1us", "-o",
                    "new.svg"], ["new.svg"]),
     "check": (["check", "t.mst.db", "--max-leaked", "1T"], []),
@@ -206,11 +204,6 @@ def make_base(folder):
             folder / name
         ])
     whole.run([MEMSIGHT, "analyze", "-o", folder / "t.mst.db", folder / "t.mst"])
-    if CASE == "untiled":
-        whole.run([MEMSIGHT, "analyze", "--no-tiles", "-o", folder / "u.db", folder / "t.mst"])
-    if CASE == "drawn":
-        shutil.copy2(folder / "t.mst", folder / "beside.mst")
-        whole.run([MEMSIGHT, "report", folder / "beside.mst"])
     (folder / "s.ini").write_text(SERIES)
 
 

@@ -1,7 +1,7 @@
 /*
  * Opens a database that somebody changed (hostile.h) as memsight view and plot do, and asks for
- * what a page asks for. The first byte: whether the base is compact, its pictures are computed
- * anew, a page is written, figures are drawn. The second: how many changes follow. Behind them, a
+ * what a page asks for. The first byte: whether the base is compact, a page is written, figures
+ * are drawn. The second: how many changes follow. Behind them, a
  * line for each question (request.h, from "NAME?" on); without any all answers are asked for.
  */
 #include <string.h>
@@ -10,7 +10,6 @@
 #include "report/plot/plot.h"
 #include "report/report.h"
 #include "store/database.h"
-#include "store/heatmap/heatmap.h"
 #include "tests/robust/fuzz/fuzz.h"
 #include "tests/robust/fuzz/hostile.h"
 #include "view/answers/answers.h"
@@ -19,7 +18,7 @@
 #define MAX_CHANGES   7u
 #define MAX_QUESTIONS 8u
 
-enum { IS_COMPACT = 1, IS_COMPUTED = 2, IS_EXPORTED = 4, IS_PLOTTED = 8 };
+enum { IS_COMPACT = 1, IS_EXPORTED = 4, IS_PLOTTED = 8 };
 
 static struct hostile_base bases[2] = {
 	{ .is_compact = false, .are_accesses = true },
@@ -128,16 +127,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 	uint8_t mode = (uint8_t)fuzz_take(&bytes, &n_bytes, 1);
 	unsigned n_changes = (unsigned)fuzz_take(&bytes, &n_bytes, 1) % (MAX_CHANGES + 1);
 	const char *path = hostile_write(&bases[mode & IS_COMPACT], n_changes, &bytes, &n_bytes);
-	auto_free char *pictures = NULL;
+	const struct view_files files = { .database = path };
 
-	if (mode & IS_COMPUTED && picture_compute(path, &pictures) < 0)
-		pictures = NULL;
-	const struct view_files files = { path, pictures };
 	ask_all(&files, bytes, n_bytes);
 	if ((mode & ~IS_COMPACT) == IS_EXPORTED) /* seconds */
 		export_page(&files);
-	if (pictures)
-		unlink(pictures);
 	if (mode & IS_PLOTTED)
 		draw(path);
 	return 0;

@@ -298,9 +298,9 @@ def told_of(answer):
 
 
 def check_ways(checks, memsight, trace, folder):
-    """Sites are the same in a plain and in a compact database, with pictures and without."""
-    paths = [os.path.join(folder, name) for name in ("plain.db", "compact.db", "undrawn.db")]
-    for path, options in zip(paths, ([], ["--no-plain"], ["--no-plain", "--no-tiles"])):
+    """Sites are the same in a plain and in a compact database."""
+    paths = [os.path.join(folder, name) for name in ("plain.db", "compact.db")]
+    for path, options in zip(paths, ([], ["--no-plain"])):
         whole.run([memsight, "analyze", *options, "-o", path, trace])
     answers = []
     for path in paths:
@@ -526,7 +526,6 @@ def main():
         check_many_runs(checks, memsight, victim, folder)
     for command, record, analyze in [([victim, "20"], ["-s", "none"], []),
                                      ([victim, "20"], ["--no-alloc"], []),
-                                     ([victim, "20"], [], ["--no-tiles"]),
                                      ([victim, "20"], ["-s", "none", "--no-alloc"], []),
                                      (["/bin/true"], [], []), ([victim, "20"], [], ["--no-plain"])]:
         check_edge(checks, memsight, command, record, analyze)

@@ -23,7 +23,7 @@ static struct picture_store *open_store(struct picture_world *world)
 
 	ck_assert_int_eq(chunk_rows(&world->db), 0);
 	ck_assert_int_eq(picture_write(&world->db, 1), 0);
-	ck_assert_int_eq(picture_store_open(world->handle, world->handle, &store), 0);
+	ck_assert_int_eq(picture_store_open(world->handle, &store), 0);
 	return store;
 }
 
@@ -522,12 +522,12 @@ START_TEST(without_stored_pictures_there_is_no_data)
 	struct picture_world *world = picture_world_make(&shape);
 	struct picture_store *store = NULL;
 
-	ck_assert_int_eq(picture_store_open(world->handle, world->handle, &store), -ENODATA);
+	ck_assert_int_eq(picture_store_open(world->handle, &store), -ENODATA);
 	picture_world_exec(world, "UPDATE run SET detail = 'totals'");
 	ck_assert_int_eq(picture_write(&world->db, 1), 0);
-	ck_assert_int_eq(picture_store_open(world->handle, world->handle, &store), -ENODATA);
+	ck_assert_int_eq(picture_store_open(world->handle, &store), -ENODATA);
 	picture_world_exec(world, "DROP TABLE picture"); /* as an older version left it */
-	ck_assert_int_eq(picture_store_open(world->handle, world->handle, &store), -ENODATA);
+	ck_assert_int_eq(picture_store_open(world->handle, &store), -ENODATA);
 	picture_world_end(world);
 }
 END_TEST
@@ -546,39 +546,6 @@ static char *make_path(void)
 	return path;
 }
 
-START_TEST(pictures_of_a_database_without_them_are_computed_beside_it)
-{
-	auto_free char *path = make_path();
-	auto_free char *private = NULL;
-	struct picture_store *store = NULL;
-	struct db *db = NULL, *rows = NULL;
-
-	ck_assert_int_eq(db_begin(path, DB_REPLACE, &db), 0);
-	struct picture_world *world = picture_world_make_in(&shapes[1], db_handle(db));
-	ck_assert_int_eq(chunk_rows(db), 0);
-	ck_assert_int_eq(db_commit(db), 0);
-	db_close(db);
-	ck_assert_int_eq(db_open(path, &db), 0);
-	ck_assert(picture_is_missing(db_handle(db)));
-	db_close(db);
-
-	ck_assert_int_eq(picture_compute(path, &private), 0);
-	ck_assert_int_eq(db_open(path, &rows), 0);
-	ck_assert_int_eq(db_open(private, &db), 0);
-	unlink(private);
-	ck_assert_int_eq(picture_store_open(db_handle(db), db_handle(rows), &store), 0);
-	for (int i = 0; i < 20; i++) {
-		struct picture_request request = random_request(world, store);
-		check_picture(world, store, &request);
-	}
-	picture_store_close(store);
-	db_close(db);
-	db_close(rows);
-	unlink(path);
-	picture_world_free(world);
-}
-END_TEST
-
 /* ---- From a trace ---- */
 
 /* The pictures of a trace's database, plain or compact. */
@@ -596,8 +563,7 @@ static struct picture_store *import(const char *trace, const char *path, unsigne
 	ck_assert_int_eq(db_commit(db), 0);
 	db_close(db);
 	ck_assert_int_eq(db_open(path, ret_db), 0);
-	ck_assert(!picture_is_missing(db_handle(*ret_db)));
-	ck_assert_int_eq(picture_store_open(db_handle(*ret_db), db_handle(*ret_db), &store), 0);
+	ck_assert_int_eq(picture_store_open(db_handle(*ret_db), &store), 0);
 	return store;
 }
 
@@ -707,7 +673,7 @@ START_TEST(a_damaged_picture_is_told_of_and_not_drawn)
 	picture_free(picture);
 	picture_store_close(store);
 	picture_world_exec(world, damages[_i]);
-	ck_assert_int_eq(picture_store_open(world->handle, world->handle, &store), 0);
+	ck_assert_int_eq(picture_store_open(world->handle, &store), 0);
 	for (int i = 0; i < 2; i++)
 		ck_assert_int_eq(picture_make(store, &request, &picture), -EPROTO);
 	picture_store_close(store);
@@ -866,7 +832,6 @@ int main(void)
 	tcase_add_test(tcase, a_site_s_curve_is_the_most_that_it_held);
 	tcase_add_loop_test(tcase, a_run_that_goes_takes_its_pictures_with_it, 0, 2);
 	tcase_add_test(tcase, without_stored_pictures_there_is_no_data);
-	tcase_add_test(tcase, pictures_of_a_database_without_them_are_computed_beside_it);
 	tcase_add_test(tcase, a_compact_database_gives_the_same_pictures);
 	tcase_add_test(tcase, requests_out_of_range_are_refused);
 	tcase_add_loop_test(tcase, a_damaged_picture_is_told_of_and_not_drawn, 0,

@@ -241,11 +241,14 @@ def check_beside(traces):
     """Beside its trace a database is made anew for --no-plain, once, and for plain tables."""
     trace = traces[1]
     for options, word in [([], "events"), (["--no-plain"], "events"), (["--no-plain"], "already"),
-                          (["--compact"], "already"), ([], "events"), ([], "already")]:
+                          (["--compact"], "already"), (["--no-plain", "--plain"], "events"),
+                          ([], "already"), (["--no-tiles"], "already")]:
         done = analyze(*options, trace)
         checks.that(word in done.stdout, f"analyze {options}: {done.stdout}{done.stderr}")
         checks.that(("memsight: --compact is called --no-plain now\n" in done.stderr)
                     == ("--compact" in options), f"analyze {options} says {done.stderr}")
+        checks.that(("--no-tiles does nothing any more" in done.stderr)
+                    == ("--no-tiles" in options), f"analyze {options} says {done.stderr}")
     whole.run([MEMSIGHT, "report", trace, "--sites"])
 
 

@@ -74,6 +74,28 @@ START_TEST(every_default_is_a_value_of_its_own_type)
 }
 END_TEST
 
+static const struct {
+	const char *line;
+	bool is_plain;
+} flag_lines[] = {
+	{ "--no-plain x", false },
+	{ "--plain x", true },
+	{ "--no-plain --plain x", true },
+	{ "--plain --no-plain x", false },
+	{ "--plain=no x", false },
+	{ "--no-plain=no x", true },
+	{ "--no-plain --no-force x", false },
+};
+
+START_TEST(a_flag_is_undone_by_its_name_with_no_or_without)
+{
+	ck_assert_int_eq(parse(COMMAND_ANALYZE, flag_lines[_i].line), 0);
+	ck_assert(option_flag(&options, OPTION_NO_PLAIN) == !flag_lines[_i].is_plain);
+	ck_assert_int_eq(parse(COMMAND_ANALYZE, "--force --no-force x"), 0);
+	ck_assert(!option_flag(&options, OPTION_FORCE));
+}
+END_TEST
+
 /* Four ways to say the same. */
 static const char *const frequency_lines[] = { "--freq=500 ./app", "--freq 500 ./app",
 					       "-F500 ./app", "-F 500 -- ./app" };
@@ -337,6 +359,8 @@ static const struct {
 	{ COMMAND_REPORT, "app.mst --limit=-1", "not a number" },
 	{ COMMAND_REPORT, "app.mst --json", "unknown option --json; --format=json does that" },
 	{ COMMAND_REPORT, "-i app.mst", "unknown option -i; the file is an argument" },
+	{ COMMAND_ANALYZE, "--plain=perhaps x", "--plain: 'perhaps' is neither yes nor no" },
+	{ COMMAND_ANALYZE, "--no-output x", "unknown option --no-output" },
 	{ COMMAND_ATTACH, "-g 1", "call stacks are always taken" },
 };
 
@@ -454,6 +478,8 @@ static void add_tests(TCase *tests)
 	tcase_add_test(tests, every_default_is_a_value_of_its_own_type);
 	tcase_add_loop_test(tests, a_value_stands_behind_an_equal_sign_or_in_the_next_word, 0,
 			    COUNT(frequency_lines));
+	tcase_add_loop_test(tests, a_flag_is_undone_by_its_name_with_no_or_without, 0,
+			    COUNT(flag_lines));
 	tcase_add_test(tests, the_options_of_the_recorded_program_are_its_own);
 	tcase_add_test(tests, a_report_takes_options_behind_its_operand);
 	tcase_add_test(tests, a_word_behind_two_dashes_is_an_operand);

@@ -31,7 +31,7 @@ def instrument(folder, original, name, *options):
 def events_of(trace):
     """What was allocated, as sizes and counts; the trace is gone then."""
     database = trace + ".sum.db"
-    whole.run([MEMSIGHT, "analyze", "-f", "--no-tiles", "-o", database, trace])
+    whole.run([MEMSIGHT, "analyze", "-f", "-o", database, trace])
     found = whole.Database(database).ask(
         "SELECT size, count(*) FROM allocation JOIN call ON call.id = allocation.call"
         " WHERE call.name = 'malloc' GROUP BY 1 ORDER BY 1")

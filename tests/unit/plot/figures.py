@@ -470,31 +470,6 @@ def what_is_wrong_is_one_clear_line(sweep):
                     f"report {report}: {outcome.messages}")
 
 
-def pictures_are_computed_where_none_were_stored(sweep):
-    """analyze --no-tiles: the same cells, a line that tells why it takes longer, and nothing left
-    behind."""
-    path, scratch = sweep.file("bare.db"), sweep.file("scratch")
-    os.mkdir(scratch)
-    whole.run([MEMSIGHT, "analyze", "--no-tiles", "-o", path, sweep.trace])
-    with open(path, "rb") as file:
-        before = file.read()
-    command = [MEMSIGHT, "report", path, "--heatmap", "--format", "json", "--cells", "40x20"]
-    outcome = whole.Outcome(command, env=whole.environment(TMPDIR=scratch))
-    checks.that(outcome.status == 0 and "--no-tiles" in outcome.messages,
-                f"report: {outcome.messages}")
-    stored = whole.run(
-        [MEMSIGHT, "report", sweep.path, "--heatmap", "--format", "json", "--cells", "40x20"])
-    checks.that(
-        json.loads(outcome.stdout) == json.loads(stored),
-        "other cells than those that analyze stored")
-    drawn = whole.Outcome([MEMSIGHT, "plot", path, "-o", "-"],
-                          env=whole.environment(TMPDIR=scratch))
-    checks.that(drawn.status == 0 and drawn.stdout.startswith(b"<?xml"), f"plot: {drawn.messages}")
-    checks.that(not os.listdir(scratch), f"left behind: {os.listdir(scratch)}")
-    with open(path, "rb") as file:
-        checks.that(file.read() == before, "the database was written to")
-
-
 def an_empty_run_has_nothing_to_draw():
     with tempfile.TemporaryDirectory() as folder:
         trace = os.path.join(folder, "empty.mst")
@@ -512,8 +487,7 @@ def an_empty_run_has_nothing_to_draw():
 
 PARTS = {
     "cells": [
-        cells_are_where_the_program_was, parts_are_parts,
-        pictures_are_computed_where_none_were_stored
+        cells_are_where_the_program_was, parts_are_parts
     ],
     "terminal": [terminals_get_what_they_can_show, timelines_are_drawn_over_their_rows],
     "files": [

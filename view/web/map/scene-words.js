@@ -18,8 +18,7 @@ const TOTALS_ONLY = "This run has totals only: of the repetitions of a mode one 
 	+ "memsight analyze --all imports every one to be seen over time.";
 const NOTHING = "Nothing was recorded in this run: no allocation and no sample. The page Run "
 	+ "says which sources ran and what hindered the others.";
-const NO_PICTURE = "No picture of this run is stored: it was analyzed with --no-tiles or by an "
-	+ "older version. Analyze its trace again: memsight analyze --force TRACE.";
+const NO_PICTURE = "Nothing in this run has an address: no allocation, and no sample of memory.";
 
 /** Colours to choose; `has` names what the run must have for it. */
 export const COLOURS = [
