@@ -29,7 +29,7 @@ static int on_sample(void *user, const struct sample_event *taken)
 		regions_fault(import->regions, taken->thread);
 	else if (taken->measures == MEASURES_TIME)
 		regions_sample(import->regions, taken->thread, taken->weight, taken->time_ns);
-	int r = memory_sampled(import->memory, import->now_ns);
+	int r = memory_sampled(import->memory, import->now_ns, taken);
 	return r
 		       ?: stack_totals_add(&import->tally.stacks, taken->measures, taken->stack,
 					   taken->weight);
@@ -51,7 +51,7 @@ static int on_touch(void *user, const struct touch *touch)
 	if (is_access && touch->is_resolved && touch->time_ns < import->first_access_ns)
 		import->first_access_ns = touch->time_ns;
 	alignment_touch(&import->tally.alignment, touch);
-	return tally_any_touch(&import->tally, touch);
+	return tally_any_touch(&import->tally, touch) ?: memory_touched(import->memory, touch);
 }
 
 static int64_t stack_of(void *user, uint32_t site)

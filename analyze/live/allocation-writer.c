@@ -87,6 +87,7 @@ struct block_rows {
 	struct ended filled;
 	size_t n_full; /* of ended rows: then is looked for room */
 	struct stretch_borders borders;
+	struct stretch_touches *touches;
 	size_t n_threads;
 	char apart[128]; /* each side writes often, and none waits for the other's cache line */
 	struct ended given;
@@ -413,12 +414,19 @@ static int add_border(struct block_rows *rows, int64_t time_ns)
 	r = grow_one(&ended->borders, ended->n_borders, &ended->n_borders_allocated);
 	if (r == 0)
 		ended->borders[ended->n_borders++] = time_ns;
-	return r;
+	return r ?: stretch_touches_border(rows->touches, time_ns);
 }
 
-int block_rows_sampled(struct block_rows *rows, int64_t time_ns)
+int block_rows_sampled(struct block_rows *rows, int64_t time_ns, const struct sample_event *taken)
 {
-	return add_border(rows, time_ns);
+	return add_border(rows, time_ns) ?: stretch_touches_sample(rows->touches, taken);
+}
+
+int block_rows_touched(struct block_rows *rows, const struct touch *touch)
+{
+	const struct tally *tally = rows->of.tally;
+
+	return stretch_touches_add(rows->touches, touch, tally->sites[touch->owner.site].stack_id);
 }
 
 int block_rows_born(struct block_rows *rows, const struct heap_block *block, int64_t process_row,
@@ -468,6 +476,7 @@ int block_rows_open(struct db *db, const struct block_rows_of *of, struct block_
 	rows->job.context = rows;
 	int r = stretch_blocks_open(&of->tally->ends, &rows->sums)
 			?: rows_open(db, &table, &rows->rows);
+	r = r ?: stretch_touches_open(of->tally->threads.first_row, &rows->touches);
 	r = r ?: db_writer_open(&rows->thread);
 	if (r < 0)
 		return r;
@@ -482,6 +491,7 @@ struct block_rows *block_rows_close(struct block_rows *rows)
 	db_writer_close(rows->thread);
 	rows_close(rows->rows);
 	stretch_blocks_close(rows->sums);
+	stretch_touches_close(rows->touches);
 	free_all(rows->filled.rows, rows->filled.births, rows->filled.borders, rows->given.rows,
 		 rows->given.births, rows->given.borders, rows->window);
 	block_spill_close(rows->late);
@@ -523,7 +533,7 @@ bool block_rows_have_told(const struct block_rows *rows)
 
 int block_rows_write_sums(struct block_rows *rows, struct db *db)
 {
-	return stretch_blocks_write(rows->sums, db, rows->of.run_id, rows->of.tally);
+	return stretches_write(rows->sums, rows->touches, db, rows->of.run_id, rows->of.tally);
 }
 
 int block_rows_finish(struct block_rows *rows)

@@ -61,8 +61,14 @@ struct block_rows *block_rows_close(struct block_rows *rows);
 int block_rows_born(struct block_rows *rows, const struct heap_block *block, int64_t process_row,
 		    uint32_t within_site);
 
-/* A sample was taken: rows of samples count where the run is cut into stretches (stretches.h). */
-int block_rows_sampled(struct block_rows *rows, int64_t time_ns);
+/*
+ * A sample was taken, whose turn comes at time_ns; and a touch of one: for the sums of stretches
+ * (stretches.h). Return 0 or -ENOMEM.
+ */
+struct sample_event;
+struct touch;
+int block_rows_sampled(struct block_rows *rows, int64_t time_ns, const struct sample_event *taken);
+int block_rows_touched(struct block_rows *rows, const struct touch *touch);
 
 /*
  * A block ended; *ret_row is to be filled in at once. time_ns: when, INT64_MAX for what is left in

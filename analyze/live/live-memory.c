@@ -215,9 +215,14 @@ int memory_write_blocks(struct memory *memory)
 	return block_rows_finish(memory->allocations);
 }
 
-int memory_sampled(struct memory *memory, int64_t time_ns)
+int memory_sampled(struct memory *memory, int64_t time_ns, const struct sample_event *taken)
 {
-	return block_rows_sampled(memory->allocations, time_ns);
+	return block_rows_sampled(memory->allocations, time_ns, taken);
+}
+
+int memory_touched(struct memory *memory, const struct touch *touch)
+{
+	return block_rows_touched(memory->allocations, touch);
 }
 
 void memory_listen(struct memory *memory, const struct block_listener *listener)

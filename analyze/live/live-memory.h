@@ -196,8 +196,11 @@ struct owner_memory memory_answers(struct memory *memory);
 /* All images end at end_ns; flush all rows but those of blocks. Returns 0 or a negative errno. */
 int memory_finish(struct memory *memory, int64_t end_ns);
 
-/* A sample was taken, whose time has come: import's now. Returns 0 or -ENOMEM. */
-int memory_sampled(struct memory *memory, int64_t time_ns);
+/* As block_rows_sampled() and block_rows_touched() have it; time_ns is the import's now. */
+struct sample_event;
+struct touch;
+int memory_sampled(struct memory *memory, int64_t time_ns, const struct sample_event *taken);
+int memory_touched(struct memory *memory, const struct touch *touch);
 
 /*
  * Behind memory_finish(): begin to write the rows of blocks, while the caller goes on; and wait

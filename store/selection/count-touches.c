@@ -61,13 +61,14 @@ static const struct source *source_of(const struct touches *touches, int64_t id)
 /* ---- Samples ---- */
 
 /* The stack of a sample, once. */
-static int add_stack(struct touches *touches, struct tally *tally,
-		     const struct picture_row_sample *sample, const struct source *source)
+static int add_stack(struct touches *touches, const struct picture_row_sample *sample,
+		     const struct source *source)
 {
 	if (touches->stacked == sample->id)
 		return 0;
 	touches->stacked = sample->id;
-	return stack_totals_add(&tally->stacks, source->measures, sample->stack_id, sample->weight);
+	return stack_totals_add(&touches->count->tally->stacks, source->measures, sample->stack_id,
+				sample->weight);
 }
 
 /* The source of a sample that is of the selection; NULL: it is not. */
@@ -89,25 +90,21 @@ static int add_sample(void *context, const struct picture_row_sample *sample)
 	struct touches *touches = context;
 	struct count *count = touches->count;
 	const struct source *source = source_of_taken(touches, sample);
-	int r = count_close_until(count, sample->time_ns);
-	struct tally *tally = count_tally(count, sample->time_ns);
 
-	if (r < 0 || !source)
-		return r;
-	if (!tally || (count->borders && source->measures == MEASURES_TIME))
-		return -ERANGE;
+	if (!source)
+		return 0;
 	struct sample_event taken = {
 		.measures = source->measures,
 		.weight = sample->weight,
 		.thread_row = sample->thread_id,
 	};
-	r = count_distance(count->selection->from_ns, sample->time_ns, &taken.time_ns);
+	int r = count_distance(count->selection->from_ns, sample->time_ns, &taken.time_ns);
 	if (r < 0 || !row_is_below(taken.thread_row, count->max_threads))
 		return -EBADMSG;
 	count->n_clock += taken.measures == MEASURES_TIME;
-	tally_sample(tally, &taken);
+	tally_sample(count->tally, &taken);
 	/* Addresses are those that a sample touched. */
-	return count->selection->high ? 0 : add_stack(touches, tally, sample, source);
+	return count->selection->high ? 0 : add_stack(touches, sample, source);
 }
 
 /* ---- Touches ---- */
@@ -157,11 +154,6 @@ static int add_touch(void *context, const struct picture_row_touch *row)
 	struct count *count = touches->count;
 	const struct source *source = source_of_taken(touches, &row->sample);
 
-	struct tally *tally = count_tally(count, row->sample.time_ns);
-	bool has_share = row->role == TRACE_ROLE_WINDOW || row->role == TRACE_ROLE_STALL;
-
-	if (!tally || (count->borders && has_share))
-		return -ERANGE;
 	if (!source ||
 	    (count->selection->high &&
 	     (!row->has_address || !filter_has_bytes(count->filter, (int64_t)row->address, 1))))
@@ -170,11 +162,11 @@ static int add_touch(void *context, const struct picture_row_touch *row)
 	int r = count_distance(count->selection->from_ns, row->sample.time_ns, &touch.time_ns);
 	if (r == 0 && touch.owner.kind == OWNER_heap)
 		r = row_is_below(row->site_id, count->max_stacks)
-			    ? tally_site(tally, row->site_id, &touch.owner.site)
+			    ? tally_site(count->tally, row->site_id, &touch.owner.site)
 			    : -EBADMSG;
-	r = r ?: tally_any_touch(tally, &touch);
+	r = r ?: tally_any_touch(count->tally, &touch);
 	if (r == 0 && count->selection->high)
-		r = add_stack(touches, tally, &row->sample, source);
+		r = add_stack(touches, &row->sample, source);
 	return r < 0 ? r : keep_line(touches, &touch);
 }
 
@@ -213,6 +205,5 @@ int count_touches(struct count *count)
 	int r = read_sources(&touches);
 
 	r = r ?: picture_scan_touches(db_handle(count->db), count->run_id, &visitor);
-	r = r ?: count_close_until(count, INT64_MAX);
 	return r < 0 ? r : add_lines(&touches);
 }

@@ -13,12 +13,6 @@
 
 struct db;
 
-/*
- * Store the sums of touches, whose rows are all there, beside those of blocks. Returns 0, also
- * where there can be none, or a negative errno.
- */
-int stretches_write_touches(struct db *db, int64_t run_id);
-
 /* Those of a run that lie in a span of time. */
 struct stretches {
 	int64_t run_id;

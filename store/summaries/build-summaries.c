@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "common/array.h"
-#include "common/worker-thread.h"
 #include "schemas/trace-format.h"
 #include "store/columns/column.h"
 #include "store/block-weight.h"
@@ -15,7 +14,6 @@
 #include "store/heatmap/heatmap.h"
 #include "store/heatmap/draw.h"
 #include "store/row-scan.h"
-#include "store/selection/stretches.h"
 #include "store/statement.h"
 #include "store/touch.h"
 
@@ -364,43 +362,11 @@ int picture_build_name(struct picture_build *build, const struct tally *tally)
 	return picture_curves_name(build->curves, tally);
 }
 
-static int write_built(struct db *db, int64_t run_id, struct picture_build *build)
+int summaries_write(struct db *db, int64_t run_id, struct picture_build *build)
 {
 	if (!build || build->duration_ns != duration_of(db, run_id))
 		return picture_write(db, run_id);
 	build->db = db;
 	build->run_id = run_id;
 	return write_all(build);
-}
-
-/* ---- Sums beside them ---- */
-
-/* On a thread of its own: neither reads what the other one writes. */
-struct beside {
-	struct db db; /* with a last statement of its own */
-	int64_t run_id;
-	int result;
-};
-
-static void *run_beside(void *context)
-{
-	struct beside *beside = context;
-
-	beside->result = stretches_write_touches(&beside->db, beside->run_id);
-	db_forget_last(&beside->db);
-	return NULL;
-}
-
-int summaries_write(struct db *db, int64_t run_id, struct picture_build *build)
-{
-	struct beside beside = { .db = { .handle = db->handle }, .run_id = run_id };
-	pthread_t thread;
-	bool has_thread = quiet_thread_start(&thread, run_beside, &beside) == 0;
-	int r = write_built(db, run_id, build);
-
-	if (has_thread)
-		pthread_join(thread, NULL);
-	else if (r == 0)
-		run_beside(&beside);
-	return r < 0 ? r : beside.result;
 }

@@ -8,6 +8,7 @@
 #include "store/database.h"
 #include "store/row-writer.h"
 #include "store/statement.h"
+#include "store/touch.h"
 #include "store/totals/sums.h"
 #include "store/totals/totals.h"
 
@@ -41,21 +42,12 @@ struct stretch {
 	int64_t from_ns;
 };
 
-/* What follows the order of events, of a stretch or a part of it: sums_write()'s. */
-struct part {
-	int64_t from_ns;
-	uint8_t *bytes;
-	size_t n;
-};
-
 struct stretch_blocks {
 	struct tally tally; /* what lives, and what part at hand has; its stack ids are numbers */
 	struct tally_ends *run;
 	struct stretch *items[MAX_STRETCHES]; /* by time */
 	size_t n;
-	struct part *parts; /* those before the one at hand */
-	size_t n_parts;
-	size_t n_allocated;
+	struct sums_parts parts; /* what follows the order of events, before the one at hand */
 	int64_t from_ns; /* of the part at hand */
 	int64_t now_ns; /* nothing may come that was before */
 	bool is_one; /* nothing adds up: all is one stretch, and not stored */
@@ -93,7 +85,7 @@ struct stretch_blocks *stretch_blocks_close(struct stretch_blocks *blocks)
 		return NULL;
 	for (size_t i = 0; i < blocks->n; i++)
 		free_stretch(blocks->items[i]);
-	array_free(blocks->parts, blocks->n_parts, it, free(it->bytes));
+	sums_parts_finish(&blocks->parts);
 	sums_finish(&blocks->sums);
 	tally_finish(&blocks->tally);
 	free(blocks);
@@ -154,21 +146,10 @@ static int give_up(struct stretch_blocks *blocks)
 /* The part at hand ends. */
 static int close_part(struct stretch_blocks *blocks, int64_t time_ns)
 {
-	struct tally *tally = &blocks->tally;
-	int r = grow_array(&blocks->parts, blocks->n_parts, &blocks->n_allocated,
-			   sizeof(*blocks->parts));
-
-	tally_settle_live(tally, time_ns);
-	r = r ?: sums_write(&blocks->sums, SUMS_OF_BLOCKS);
-	if (r < 0)
-		return r;
-	struct part part = { blocks->from_ns, malloc(blocks->sums.n), blocks->sums.n };
-	if (!part.bytes)
-		return -ENOMEM;
-	memcpy(part.bytes, blocks->sums.bytes, part.n);
-	blocks->parts[blocks->n_parts++] = part;
+	tally_settle_live(&blocks->tally, time_ns);
+	int r = sums_keep(&blocks->sums, SUMS_OF_BLOCKS, blocks->from_ns, &blocks->parts);
 	blocks->from_ns = blocks->now_ns = time_ns;
-	return 0;
+	return r;
 }
 
 int stretch_blocks_border(struct stretch_blocks *blocks, int64_t time_ns)
@@ -278,54 +259,170 @@ int stretch_blocks_settle(struct stretch_blocks *blocks)
 	return r;
 }
 
+/* ---- Touches ---- */
+
+struct stretch_touches {
+	struct tally tallies[2]; /* of the part at hand, and of the one before: some come late */
+	int64_t from_ns[2]; /* INT64_MAX: there is none */
+	unsigned now;
+	bool has_none; /* they do not add up, or one came too late */
+	struct sums_parts parts;
+	struct sums sums;
+};
+
+struct stretch_touches *stretch_touches_close(struct stretch_touches *touches)
+{
+	if (!touches)
+		return NULL;
+	sums_parts_finish(&touches->parts);
+	sums_finish(&touches->sums);
+	for (int i = 0; i < 2; i++)
+		tally_finish(&touches->tallies[i]);
+	free(touches);
+	return NULL;
+}
+
+int stretch_touches_open(int64_t first_thread, struct stretch_touches **ret_touches)
+{
+	struct stretch_touches *touches = make(sizeof(*touches));
+	int r = touches ? 0 : -ENOMEM;
+
+	for (int i = 0; i < 2 && r == 0; i++) {
+		r = tally_init(&touches->tallies[i], first_thread);
+		touches->tallies[i].has_no_lines = true;
+		touches->from_ns[i] = i ? INT64_MAX : INT64_MIN;
+	}
+	if (r < 0)
+		return stretch_touches_close(touches), r;
+	touches->sums = (struct sums){ .max_stacks = INT64_MAX, .max_threads = INT64_MAX };
+	*ret_touches = touches;
+	return 0;
+}
+
+static int keep_touches(struct stretch_touches *touches, unsigned i)
+{
+	touches->sums.tally = &touches->tallies[i];
+	return touches->from_ns[i] == INT64_MAX ? 0
+						: sums_keep(&touches->sums, SUMS_OF_TOUCHES,
+							    touches->from_ns[i], &touches->parts);
+}
+
+int stretch_touches_border(struct stretch_touches *touches, int64_t time_ns)
+{
+	unsigned next = !touches->now;
+	int r = touches->has_none ? 0 : keep_touches(touches, next);
+
+	if (r < 0 || touches->has_none)
+		return r;
+	touches->from_ns[next] = time_ns;
+	touches->now = next;
+	return sums_clear(&touches->tallies[next], SUMS_OF_TOUCHES, 0);
+}
+
+/* Where a moment counts; NULL: nowhere, and nothing does any more. */
+static struct tally *tally_at(struct stretch_touches *touches, int64_t time_ns, bool adds_up)
+{
+	unsigned i = touches->now;
+
+	if (time_ns < touches->from_ns[i])
+		i = !i;
+	touches->has_none |= !adds_up || time_ns < touches->from_ns[i];
+	return touches->has_none ? NULL : &touches->tallies[i];
+}
+
+int stretch_touches_sample(struct stretch_touches *touches, const struct sample_event *taken)
+{
+	struct tally *tally = tally_at(touches, taken->time_ns, taken->measures != MEASURES_TIME);
+
+	if (!tally)
+		return 0;
+	tally_sample(tally, taken);
+	return stack_totals_add(&tally->stacks, taken->measures, taken->stack, taken->weight);
+}
+
+int stretch_touches_add(struct stretch_touches *touches, const struct touch *touch,
+			int64_t stack_id)
+{
+	bool has_share = touch->role == TRACE_ROLE_WINDOW || touch->role == TRACE_ROLE_STALL;
+	struct tally *tally = tally_at(touches, touch->time_ns, !has_share);
+	struct touch counted = *touch;
+
+	if (!tally)
+		return 0;
+	counted.owner.site = 0;
+	int r = touch->owner.kind == OWNER_heap ? tally_site(tally, stack_id, &counted.owner.site)
+						: 0;
+	return r ?: tally_any_touch(tally, &counted);
+}
+
 /* ---- Writing ---- */
 
-/* All parts of a stretch, with the blocks that were born in it. */
-static int write_blocks(struct stretch_blocks *blocks, size_t number, size_t *part)
+static int begin_touches(struct stretch_touches *touches)
 {
-	int64_t to_ns = number + 1 < blocks->n ? blocks->items[number + 1]->from_ns : INT64_MAX;
+	int r = touches->has_none ? 0 : keep_touches(touches, !touches->now);
+
+	r = r ?: touches->has_none ? 0 : keep_touches(touches, touches->now);
+	touches->sums.tally = &touches->tallies[0];
+	return r;
+}
+
+/* All parts of a stretch; NULL where there are none. */
+static int bind_touches(struct stretch_touches *touches, int64_t to_ns, size_t *part,
+			sqlite3_stmt *insert)
+{
+	struct sums *sums = &touches->sums;
+	int r = touches->has_none ? 0 : sums_clear(sums->tally, SUMS_OF_TOUCHES, 0);
+
+	if (r < 0 || touches->has_none)
+		return r;
+	r = sums_join(sums, SUMS_OF_TOUCHES, &touches->parts, to_ns, part);
+	sqlite3_bind_blob64(insert, 5, sums->bytes, sums->n, SQLITE_STATIC);
+	return r;
+}
+
+/* All parts of a stretch, with the blocks that were born in it. */
+static int write_blocks(struct stretch_blocks *blocks, size_t number, int64_t to_ns, size_t *part)
+{
 	struct tally_ends *ends = &blocks->tally.ends, before;
 	int r = sums_clear(&blocks->tally, SUMS_OF_BLOCKS, 0);
 
 	before = *ends;
 	*ends = blocks->items[number]->born;
-	blocks->sums.is_first = true;
-	for (; *part < blocks->n_parts && blocks->parts[*part].from_ns < to_ns && r == 0; ++*part)
-		r = sums_add(&blocks->sums, SUMS_OF_BLOCKS, blocks->parts[*part].bytes,
-			     blocks->parts[*part].n);
-	r = r ?: sums_write(&blocks->sums, SUMS_OF_BLOCKS);
+	r = r ?: sums_join(&blocks->sums, SUMS_OF_BLOCKS, &blocks->parts, to_ns, part);
 	blocks->items[number]->born = *ends;
 	*ends = before;
 	return r;
 }
 
-int stretch_blocks_write(struct stretch_blocks *blocks, struct db *db, int64_t run_id,
-			 const struct tally *run)
+int stretches_write(struct stretch_blocks *blocks, struct stretch_touches *touches, struct db *db,
+		    int64_t run_id, const struct tally *run)
 {
 	auto_statement sqlite3_stmt *insert = NULL;
 	struct tally *tally = &blocks->tally;
-	size_t part = 0;
+	size_t part = 0, touch_part = 0;
 
 	if (blocks->is_one || blocks->n == 1)
 		return 0;
 	int r = close_part(blocks, db_integer_of(db, 0, "SELECT duration_ns FROM run WHERE id = ?1",
 						 "i", run_id));
-	r = r
-		    ?: statement_prepare(db_handle(db),
-					 "INSERT INTO stretch(run_id, from_ns, to_ns, blocks)"
-					 " VALUES(?1, ?2, ?3, ?4)",
-					 &insert);
+	r = r ?: begin_touches(touches);
+	if (r == 0)
+		r = statement_prepare(db_handle(db),
+				      "INSERT INTO stretch(run_id, from_ns, to_ns, blocks, touches)"
+				      " VALUES(?1, ?2, ?3, ?4, ?5)",
+				      &insert);
 	tally_leave(tally);
 	for (size_t i = 1; i < tally->n_sites; i++)
 		tally->sites[i].stack_id = run->sites[tally->sites[i].stack_id].stack_id;
 	for (size_t i = 0; i < blocks->n && r == 0; i++) {
-		r = write_blocks(blocks, i, &part);
+		int64_t to_ns = i + 1 < blocks->n ? blocks->items[i + 1]->from_ns : INT64_MAX;
+		r = write_blocks(blocks, i, to_ns, &part);
+		r = r ?: bind_touches(touches, to_ns, &touch_part, insert);
 		if (r < 0)
 			break;
 		statement_integer(insert, 1, run_id);
 		statement_integer(insert, 2, i > 0 ? blocks->items[i]->from_ns : 0);
-		statement_integer(insert, 3,
-				  i + 1 < blocks->n ? blocks->items[i + 1]->from_ns : INT64_MAX);
+		statement_integer(insert, 3, to_ns);
 		sqlite3_bind_blob64(insert, 4, blocks->sums.bytes, blocks->sums.n, SQLITE_STATIC);
 		r = statement_run(insert);
 	}

@@ -1,6 +1,7 @@
 #pragma once
 /*
- * Sums of blocks of a run and of its stretches (selection/stretches.h), while the blocks pass.
+ * Sums of blocks and touches of a run's stretches (selection/stretches.h), while these pass; of
+ * blocks those of the run, too.
  *
  * They are made while a run is imported, so how many rows come is not known: when there are too
  * many stretches, each two neighbours become one, and those that follow get twice as many rows. One
@@ -61,8 +62,23 @@ bool stretch_blocks_are_ordered(const struct stretch_blocks *blocks);
 int stretch_blocks_settle(struct stretch_blocks *blocks);
 
 /*
+ * Sums of touches, of the stretches. Samples and touches may come one stretch late, at most. Those
+ * of CPU time do not add up: then there are none. first_thread: as tally_init() has it; stack_id:
+ * of the site of a block of the heap. Return 0 or -ENOMEM.
+ */
+struct stretch_touches;
+struct touch;
+struct sample_event;
+int stretch_touches_open(int64_t first_thread, struct stretch_touches **ret_touches);
+struct stretch_touches *stretch_touches_close(struct stretch_touches *touches); /* accepts NULL */
+int stretch_touches_border(struct stretch_touches *touches, int64_t time_ns);
+int stretch_touches_sample(struct stretch_touches *touches, const struct sample_event *taken);
+int stretch_touches_add(struct stretch_touches *touches, const struct touch *touch,
+			int64_t stack_id);
+
+/*
  * Store those of the run's stretches, once, behind its row in `run`. run: whose numbers sites have.
  * Returns 0, also where there can be none, or a negative errno.
  */
-int stretch_blocks_write(struct stretch_blocks *blocks, struct db *db, int64_t run_id,
-			 const struct tally *run);
+int stretches_write(struct stretch_blocks *blocks, struct stretch_touches *touches, struct db *db,
+		    int64_t run_id, const struct tally *run);

@@ -640,3 +640,36 @@ int sums_clear(struct tally *tally, enum sums_of of, int64_t time_ns)
 	clear_touches(tally);
 	return 0;
 }
+
+/* ---- Parts ---- */
+
+void sums_parts_finish(struct sums_parts *parts)
+{
+	array_free(parts->items, parts->n, it, free(it->bytes));
+	*parts = (struct sums_parts){ 0 };
+}
+
+int sums_keep(struct sums *sums, enum sums_of of, int64_t from_ns, struct sums_parts *parts)
+{
+	int r = sums_write(sums, of);
+	struct sums_part part = { from_ns, r < 0 ? NULL : malloc(sums->n), sums->n };
+
+	if (r < 0)
+		return r;
+	if (!part.bytes || grow_one(&parts->items, parts->n, &parts->n_allocated) < 0)
+		return free(part.bytes), -ENOMEM;
+	memcpy(part.bytes, sums->bytes, part.n);
+	parts->items[parts->n++] = part;
+	return 0;
+}
+
+int sums_join(struct sums *sums, enum sums_of of, const struct sums_parts *parts, int64_t to_ns,
+	      size_t *at)
+{
+	int r = 0;
+
+	sums->is_first = true;
+	for (; *at < parts->n && parts->items[*at].from_ns < to_ns && r == 0; ++*at)
+		r = sums_add(sums, of, parts->items[*at].bytes, parts->items[*at].n);
+	return r ?: sums_write(sums, of);
+}

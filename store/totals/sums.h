@@ -37,5 +37,30 @@ int sums_write(struct sums *sums, enum sums_of of);
 /* Add what was written to the tally. 0, -EBADMSG: it is damaged; or another negative errno. */
 int sums_add(struct sums *sums, enum sums_of of, const void *bytes, size_t n);
 
+/* Sums as bytes, each behind the other in time. All zero is none. */
+struct sums_part {
+	int64_t from_ns;
+	uint8_t *bytes;
+	size_t n;
+};
+
+struct sums_parts {
+	struct sums_part *items;
+	size_t n;
+	size_t n_allocated;
+};
+
+void sums_parts_finish(struct sums_parts *parts);
+
+/* As sums_write(), and keep them as the next part. 0 or a negative errno. */
+int sums_keep(struct sums *sums, enum sums_of of, int64_t from_ns, struct sums_parts *parts);
+
+/*
+ * Add the parts from *at on that begin before a time, which *at then is behind, and write them with
+ * what the tally has. 0 or a negative errno.
+ */
+int sums_join(struct sums *sums, enum sums_of of, const struct sums_parts *parts, int64_t to_ns,
+	      size_t *at);
+
 /* Set them to those of a time that begins, with what is live then. 0 or -ENOMEM. */
 int sums_clear(struct tally *tally, enum sums_of of, int64_t time_ns);
