@@ -1,29 +1,34 @@
 #include "common/radix-sort.h"
 
-#define BYTES sizeof(uint64_t)
+#define DIGIT_BITS 11
+#define N_DIGITS   (1u << DIGIT_BITS)
 
-struct radix_key *radix_sort(struct radix_key *keys, struct radix_key *other, uint32_t n)
+static void sort_by_digit(const uint64_t *from, uint64_t *to, size_t n, unsigned shift)
 {
-	uint32_t counts[BYTES][256] = { 0 };
+	size_t starts[N_DIGITS + 1] = { 0 };
 
-	for (uint32_t i = 0; i < n; i++) {
-		for (unsigned byte = 0; byte < BYTES; byte++)
-			counts[byte][keys[i].value >> 8 * byte & 255]++;
-	}
-	for (unsigned byte = 0; byte < BYTES && n > 0; byte++) {
-		uint32_t *places = counts[byte], at = 0;
-		if (places[keys[0].value >> 8 * byte & 255] == n)
-			continue;
-		for (unsigned i = 0; i < 256; i++) {
-			uint32_t here = places[i];
-			places[i] = at;
-			at += here;
-		}
-		for (uint32_t i = 0; i < n; i++)
-			other[places[keys[i].value >> 8 * byte & 255]++] = keys[i];
-		struct radix_key *swapped = keys;
-		keys = other;
-		other = swapped;
+	for (size_t i = 0; i < n; i++)
+		starts[(from[i] >> shift & (N_DIGITS - 1)) + 1]++;
+	for (size_t digit = 0; digit < N_DIGITS; digit++)
+		starts[digit + 1] += starts[digit];
+	for (size_t i = 0; i < n; i++)
+		to[starts[from[i] >> shift & (N_DIGITS - 1)]++] = from[i];
+}
+
+uint64_t *radix_sort(uint64_t *keys, uint64_t *other, size_t n, unsigned shift)
+{
+	uint64_t differing = 0;
+
+	for (size_t i = 0; i < n; i++)
+		differing |= keys[i] ^ keys[0];
+	for (differing >>= shift; differing;) {
+		unsigned alike = (unsigned)__builtin_ctzll(differing);
+		sort_by_digit(keys, other, n, shift + alike);
+		uint64_t *sorted = other;
+		other = keys;
+		keys = sorted;
+		shift += alike + DIGIT_BITS;
+		differing = shift < 64 ? differing >> alike >> DIGIT_BITS : 0;
 	}
 	return keys;
 }

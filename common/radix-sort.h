@@ -1,14 +1,11 @@
 #pragma once
-/* Numbers in order by their bytes: those that are alike in all cost one look. */
+/* Numbers in order, digit by digit: only by those digits in which they differ. Any thread. */
+#include <stddef.h>
 #include <stdint.h>
 
-struct radix_key {
-	uint64_t value;
-	uint32_t index; /* what it is of */
-};
-
 /*
- * Sort n keys by value; equal ones stay in their order. other: room for as many. Returns which of
- * both has the result.
+ * Sort n keys by their bits from `shift` on; those that are equal in these stay in their order.
+ * What the lower bits tell goes along. other: room for as many. Returns which of both has the
+ * result.
  */
-struct radix_key *radix_sort(struct radix_key *keys, struct radix_key *other, uint32_t n);
+uint64_t *radix_sort(uint64_t *keys, uint64_t *other, size_t n, unsigned shift);

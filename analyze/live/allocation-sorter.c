@@ -8,6 +8,7 @@
 #include "common/array.h"
 #include "common/cleanup.h"
 #include "common/io.h"
+#include "common/radix-sort.h"
 #include "trace/varint.h"
 
 #define MERGE_BYTES (8u << 20) /* for what is read of all runs at a time */
@@ -72,39 +73,12 @@ struct block_spill *block_spill_open(const char *path)
 #define PLACE_BITS 15
 _Static_assert(BLOCK_ROWS_BATCH == 1u << PLACE_BITS, "a place is a part of a key");
 
-#define DIGIT_BITS 11
-#define N_DIGITS   (1u << DIGIT_BITS)
-
-/* Sort keys by the bits from `shift` on, keeping the order of those that are equal in them. */
-static void sort_by_digit(const uint64_t *from, uint64_t *to, size_t n, unsigned shift)
-{
-	size_t starts[N_DIGITS + 1] = { 0 };
-
-	for (size_t i = 0; i < n; i++)
-		starts[(from[i] >> shift & (N_DIGITS - 1)) + 1]++;
-	for (size_t digit = 0; digit < N_DIGITS; digit++)
-		starts[digit + 1] += starts[digit];
-	for (size_t i = 0; i < n; i++)
-		to[starts[from[i] >> shift & (N_DIGITS - 1)]++] = from[i];
-}
-
 /* The places of the rows in the order of their ids, as the low bits of what is returned. */
 static const uint64_t *sort_rows(struct block_spill *spill)
 {
-	uint64_t all = 0, one = spill->rows[0].block.id;
-	uint64_t *from = spill->order[0], *to = spill->order[1];
-
-	for (size_t i = 0; i < spill->n; i++) {
-		all |= spill->rows[i].block.id ^ one;
-		from[i] = spill->rows[i].block.id << PLACE_BITS | i;
-	}
-	for (unsigned shift = 0; shift < 64 - PLACE_BITS && all >> shift; shift += DIGIT_BITS) {
-		sort_by_digit(from, to, spill->n, shift + PLACE_BITS);
-		uint64_t *sorted = to;
-		to = from;
-		from = sorted;
-	}
-	return from;
+	for (size_t i = 0; i < spill->n; i++)
+		spill->order[0][i] = spill->rows[i].block.id << PLACE_BITS | i;
+	return radix_sort(spill->order[0], spill->order[1], spill->n, PLACE_BITS);
 }
 
 static const struct block_row *row_in_order(const struct block_spill *spill, const uint64_t *order,

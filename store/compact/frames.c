@@ -15,6 +15,9 @@
 #define NARROW_TOUCHES (1u << 16)
 #define LONG_SPANS     2u /* of a chunk's allocations */
 #define OWN_FRAME      1024u /* rows of a kind that are not put with those of others */
+#define ROW_BITS       16u /* of a key that is sorted: the lowest */
+#define ADDRESS_BITS   48u /* in which those of programs and kernels differ */
+_Static_assert(CHUNK_ROWS == 1u << ROW_BITS, "a row is a part of a key");
 _Static_assert(2 * (CHUNK_ROWS / OWN_FRAME + CHUNK_ROWS / CHUNK_FRAME_ROWS) + 64 <= CHUNK_FRAMES,
 	       "each large kind has a rest, and others before it");
 
@@ -28,7 +31,7 @@ static int64_t life_of(const struct frame_columns *columns, uint32_t row)
 /* 0 for what is below a limit, and one more for each 4 bits, up to 7. */
 static unsigned tier_of(int64_t value, uint64_t limit)
 {
-	uint64_t ratio = value > 0 ? (uint64_t)value / limit : 0;
+	uint64_t ratio = value > 0 && (uint64_t)value >= limit ? (uint64_t)value / limit : 0;
 	unsigned bits = ratio ? 64 - (unsigned)__builtin_clzll(ratio) : 0;
 
 	return bits < 28 ? (bits + 3) / 4 : 7;
@@ -86,12 +89,12 @@ static void close_frames(struct chunk_frames *frames, uint32_t from, uint32_t to
 }
 
 /* Kinds of which there are few share frames. */
-static void cut(struct chunk_frames *frames, const struct radix_key *keys, uint32_t n)
+static void cut(struct chunk_frames *frames, const uint64_t *keys, uint32_t n)
 {
 	uint32_t waiting = 0; /* where small kinds begin */
 
 	for (uint32_t from = 0, to; from < n; from = to) {
-		for (to = from; to < n && keys[to].value == keys[from].value;)
+		for (to = from; to < n && keys[to] >> ROW_BITS == keys[from] >> ROW_BITS;)
 			to++;
 		if (to - from >= OWN_FRAME) {
 			close_frames(frames, waiting, from);
@@ -105,10 +108,20 @@ static void cut(struct chunk_frames *frames, const struct radix_key *keys, uint3
 	close_frames(frames, waiting, n);
 }
 
+static uint64_t address_of(const struct frame_columns *columns, uint32_t row)
+{
+	return (uint64_t)columns->addresses[row] & ((UINT64_C(1) << ADDRESS_BITS) - 1);
+}
+
+static uint32_t row_of(uint64_t key)
+{
+	return key & (CHUNK_ROWS - 1);
+}
+
 /* By kind, and by address within. */
 static int arrange(struct chunk_frames *frames, const struct frame_columns *columns, uint32_t n)
 {
-	auto_free struct radix_key *room = malloc(2 * (size_t)n * sizeof(*room));
+	auto_free uint64_t *room = malloc(2 * (size_t)n * sizeof(*room));
 	auto_free uint8_t *frame_of = malloc(n);
 	uint32_t next[CHUNK_FRAMES]; /* place of a frame */
 	uint64_t span_ns = span_of(columns, n);
@@ -116,16 +129,16 @@ static int arrange(struct chunk_frames *frames, const struct frame_columns *colu
 	if (!room || !frame_of)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < n; i++)
-		room[i] = (struct radix_key){ (uint64_t)columns->addresses[i] / NEAR_BYTES, i };
-	struct radix_key *keys = radix_sort(room, room + n, n);
+		room[i] = (address_of(columns, i) / NEAR_BYTES) << ROW_BITS | i;
+	uint64_t *keys = radix_sort(room, room + n, n, ROW_BITS);
 	for (uint32_t i = 0; i < n; i++)
-		keys[i].value = kind_of(columns, keys[i].index, span_ns);
-	keys = radix_sort(keys, keys == room ? room + n : room, n);
+		keys[i] = kind_of(columns, row_of(keys[i]), span_ns) << ROW_BITS | row_of(keys[i]);
+	keys = radix_sort(keys, keys == room ? room + n : room, n, ROW_BITS);
 	cut(frames, keys, n);
 	for (uint32_t i = 0, first = 0; i < frames->n; first += frames->items[i++].n_rows) {
 		next[i] = first;
 		for (uint32_t k = 0; k < frames->items[i].n_rows; k++)
-			frame_of[keys[first + k].index] = (uint8_t)i;
+			frame_of[row_of(keys[first + k])] = (uint8_t)i;
 	}
 	for (uint32_t i = 0; i < n; i++)
 		frames->rows[next[frame_of[i]]++] = i;
