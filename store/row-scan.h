@@ -67,7 +67,10 @@ static inline bool row_ids_have(const struct row_ids *ids, int64_t id)
 
 /* Samples in the order of their ids, each before its touches. */
 struct picture_touch_visitor {
-	/* Only touches of these; `sample` is NULL then. NULL: all. Threads read it, too. */
+	/*
+	 * Only touches of these; `sample` is NULL then, and the sample's id, stack, phase, size,
+	 * node, site and picture are not read. NULL: all. Threads read it, too.
+	 */
 	const struct row_ids *blocks;
 	int (*sample)(void *context, const struct picture_row_sample *sample); /* NULL is fine */
 	int (*touch)(void *context, const struct picture_row_touch *touch);

@@ -39,6 +39,8 @@ struct place {
 struct scan {
 	char *schema;
 	struct chunk_store *store;
+	sqlite3 *db;
+	sqlite3_stmt *lock; /* on a row while chunks are fetched */
 	unsigned columns[SCAN_COLUMNS]; /* places in the table */
 	unsigned n_columns;
 	unsigned id_column;
@@ -194,6 +196,7 @@ struct scan *scan_close(struct scan *scan)
 	free_all(scan->frame.at, scan->chunks, scan->schema);
 	if (scan->is_begun)
 		chunk_store_end(scan->store);
+	sqlite3_finalize(scan->lock);
 	chunk_store_close(scan->store);
 	free(scan);
 	return NULL;
@@ -309,6 +312,7 @@ int scan_open(sqlite3 *db, const struct scan_query *query, struct scan **ret_sca
 
 	if (!scan)
 		return -ENOMEM;
+	scan->db = db;
 	scan->run_id = query->run_id;
 	scan->frame_id = -1;
 	int r = find_schema(db, query->table, &scan->schema);
@@ -380,10 +384,21 @@ int scan_read_frame(struct scan *scan, struct chunk_decoder *decoder,
 	return r;
 }
 
+/* Nobody else writes meanwhile: SQLite looks for that before each statement that stands alone. */
+static int begin_fetching(struct scan *scan)
+{
+	char *sql = sqlite3_mprintf("SELECT 1 FROM \"%w\".sqlite_master", scan->schema);
+	int r = sql ? statement_prepare(scan->db, sql, &scan->lock) : -ENOMEM;
+
+	sqlite3_free(sql);
+	r = r ?: statement_step(scan->lock);
+	return r < 0 ? r : 0;
+}
+
 /* Begin with the next chunks. */
 static int look_ahead(struct scan *scan)
 {
-	int r = 0;
+	int r = scan->lock || scan->n_chunks == 0 ? 0 : begin_fetching(scan);
 
 	for (unsigned i = 0; i < N_WORKERS && r == 0; i++) {
 		struct job *job = scan->jobs;
@@ -398,6 +413,8 @@ static int look_ahead(struct scan *scan)
 		r = chunk_store_fetch(scan->store, job->head, 0, job->head->n_frames, &job->bytes);
 		r = r ?: give(scan, job);
 	}
+	if (scan->n_fetched == scan->n_chunks)
+		sqlite3_reset(scan->lock);
 	return r;
 }
 

@@ -42,7 +42,7 @@ struct scan_bound {
 
 struct scan_rows {
 	uint32_t n;
-	const int64_t *columns[SCAN_COLUMNS]; /* of REAL columns: the bits */
+	const int64_t *columns[SCAN_COLUMNS]; /* of REAL columns: the bits; behind the last NULL */
 };
 
 /*

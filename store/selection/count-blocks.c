@@ -13,13 +13,13 @@
 #include "store/statement.h"
 
 enum {
+	BLOCK_ALLOCATED,
+	BLOCK_FREED,
 	BLOCK_ID,
 	BLOCK_PROCESS,
 	BLOCK_THREAD,
 	BLOCK_ADDRESS,
 	BLOCK_SIZE,
-	BLOCK_ALLOCATED,
-	BLOCK_FREED,
 	BLOCK_KILLER,
 	BLOCK_STACK,
 	BLOCK_WEIGHT,
@@ -71,17 +71,27 @@ static int64_t end_of(const struct blocks *blocks, int64_t process_id)
 								  : INT64_MAX;
 }
 
+/* Those that lived in the time. */
+static uint32_t choose_blocks(const void *context, const int64_t *const *columns, uint32_t n,
+			      uint32_t *chosen)
+{
+	const struct count *count = context;
+	uint32_t n_chosen = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		int64_t freed_ns = columns[BLOCK_FREED][i];
+		chosen[n_chosen] = i;
+		n_chosen += columns[BLOCK_ALLOCATED][i] < count->to_ns &&
+			    (freed_ns == SCAN_NULL || freed_ns >= count->from_ns);
+	}
+	return n_chosen;
+}
+
 static bool takes(const struct count *count, const int64_t *const *columns, uint32_t i)
 {
-	const struct filter *filter = count->filter;
-	int64_t allocated_ns = columns[BLOCK_ALLOCATED][i], freed_ns = columns[BLOCK_FREED][i];
-
-	if (filter->is_timed &&
-	    (allocated_ns >= count->to_ns || (freed_ns != SCAN_NULL && freed_ns < count->from_ns)))
-		return false;
-	return filter_takes(filter, columns[BLOCK_PROCESS][i], columns[BLOCK_THREAD][i],
-			    allocated_ns) &&
-	       filter_has_bytes(filter, columns[BLOCK_ADDRESS][i], columns[BLOCK_SIZE][i]);
+	return filter_takes(count->filter, columns[BLOCK_PROCESS][i], columns[BLOCK_THREAD][i],
+			    columns[BLOCK_ALLOCATED][i]) &&
+	       filter_has_bytes(count->filter, columns[BLOCK_ADDRESS][i], columns[BLOCK_SIZE][i]);
 }
 
 /* A block as the time that is counted sees it; times since the selection's begin. */
@@ -249,17 +259,19 @@ static int open_scan(const struct count *count, struct scan **ret_scan)
 {
 	const struct scan_query query = {
 		"allocation",
-		"id, process_id, thread_id, address, size, allocated_ns, freed_ns, freed_thread_id,"
+		"allocated_ns, freed_ns, id, process_id, thread_id, address, size, freed_thread_id,"
 		" stack_id, stands_for, within_id",
 		count->run_id,
 	};
 	const struct scan_bound allocated = { BLOCK_ALLOCATED, INT64_MIN, count->to_ns - 1, false };
 	const struct scan_bound freed = { BLOCK_FREED, count->from_ns, INT64_MAX, true };
+	const struct scan_choice choice = { BLOCK_FREED + 1, choose_blocks, count };
 	int r = scan_open(db_handle(count->db), &query, ret_scan);
 
 	if (r == 0 && count->filter->is_timed) {
 		scan_bound(*ret_scan, &allocated);
 		scan_bound(*ret_scan, &freed);
+		scan_choose(*ret_scan, &choice);
 	}
 	return r;
 }
