@@ -6,21 +6,20 @@
 
 #include "analyze/live/block-tree-pool.h"
 #include "common/array.h"
-#include "common/large.h"
 
 #define GRAIN_LOG2    4
 #define GRAIN_BYTES   (1u << GRAIN_LOG2)
 #define PAGE_GRAINS   (BLOCK_PAGE_WORDS * 64)
-#define REGION_GRAINS (BLOCK_REGION_PAGES * PAGE_GRAINS)
+#define SUM_GRAINS    (unsigned)(BLOCK_SUM_BYTES / GRAIN_BYTES)
+#define REGION_GRAINS (unsigned)(BLOCK_REGION_BYTES / GRAIN_BYTES)
 #define REGION_WORDS  (REGION_GRAINS / 64)
 #define ID_BITS	      40 /* of heap_block.id */
 #define MAX_ID	      ((UINT64_C(1) << ID_BITS) - 1)
-#define PLACE_BITS    44 /* of an address in units of 16 bytes */
 #define TIME_BITS     48 /* of ns: three days */
 #define FIRST_SLOTS   64
-#define FIRST_INDEX   64
-#define SPARSE_BYTES  (8u << 20) /* of regions: below that memory does not matter */
-#define SPARSE_BLOCK  24u /* bytes of regions for a block, and they are too many */
+#define SPARSE_BYTES  (4u << 20) /* of regions: below that memory does not matter */
+#define SPARSE_BLOCK  40u /* bytes of regions for a block, and they are too many */
+#define FETCHED	      128 /* addresses at a time */
 
 _Static_assert(sizeof(struct block_region) == HEAP_REGION_BYTES, "what the pool gives");
 
@@ -64,8 +63,7 @@ static struct span span_of(uint64_t address, uint64_t size)
 bool block_pages_fits(const struct heap_block *block)
 {
 	return block->address % GRAIN_BYTES == 0 && block->size <= BLOCK_REGION_BYTES &&
-	       block->address >> (PLACE_BITS + GRAIN_LOG2) == 0 && block->id <= MAX_ID &&
-	       block->thread < 1u << (64 - ID_BITS) &&
+	       block->id <= MAX_ID && block->thread < 1u << (64 - ID_BITS) &&
 	       (uint64_t)block->allocated_ns >> TIME_BITS == 0 &&
 	       (block->previous_id == 0 ||
 		(block->previous_id < block->id && block->id - block->previous_id <= UINT32_MAX));
@@ -124,17 +122,21 @@ static int start_before(const struct block_region *region, unsigned grain)
 	return bits ? (int)(w * 64 + 63 - (unsigned)__builtin_clzll(bits)) : -1;
 }
 
-/* The first start at or behind a grain, which may be behind the region; -1: none. */
-static int start_behind(const struct block_region *region, unsigned grain)
+/* The first start at or behind a grain and before another one; -1: none. */
+static int start_behind(const struct block_region *region, unsigned from, unsigned to)
 {
-	unsigned w = grain / 64;
+	for (unsigned w = from / 64; w * 64 < to; w++) {
+		uint64_t bits = starts_at(region, w) & mask_of(w, from, to);
+		if (bits)
+			return (int)(w * 64 + (unsigned)__builtin_ctzll(bits));
+	}
+	return -1;
+}
 
-	if (w == REGION_WORDS)
-		return -1;
-	uint64_t bits = starts_at(region, w) & UINT64_MAX << grain % 64;
-	while (bits == 0 && w + 1 < REGION_WORDS)
-		bits = starts_at(region, ++w);
-	return bits ? (int)(w * 64 + (unsigned)__builtin_ctzll(bits)) : -1;
+static void meet(struct block_region *region, unsigned from, unsigned to)
+{
+	for (unsigned page = from / PAGE_GRAINS; page * PAGE_GRAINS < to; page++)
+		region->pages[page].is_met = true;
 }
 
 /* ---- Which region ---- */
@@ -220,7 +222,7 @@ static struct block_region *make_region(struct block_pages *pages, const struct 
 	/* Any of its pages may have bytes of a block of the tree: they are asked one by one. */
 	if (tree->n_blocks > 0 &&
 	    heap_overlap(tree, address_of(number, 0), BLOCK_REGION_BYTES, &block))
-		region->met = UINT64_MAX;
+		meet(region, 0, REGION_GRAINS);
 	put_region(pages, &(struct block_region_slot){ number, region });
 	pages->n_regions++;
 	return region;
@@ -246,27 +248,33 @@ static int regions_of(struct block_pages *pages, const struct heap *tree, const 
 static bool is_met(struct block_region *region, uint64_t number, unsigned from, unsigned to,
 		   const struct heap *tree)
 {
-	uint64_t span = mask_of(0, from / PAGE_GRAINS, (to - 1) / PAGE_GRAINS + 1);
 	struct heap_block block;
+	bool is = false;
 
-	for (uint64_t left = region->met & span; left; left &= left - 1) {
-		unsigned page = (unsigned)__builtin_ctzll(left);
-		if (!heap_overlap(tree, address_of(number, page * PAGE_GRAINS), BLOCK_PAGE_BYTES,
-				  &block))
-			region->met &= ~(UINT64_C(1) << page);
+	for (unsigned i = from / PAGE_GRAINS; i * PAGE_GRAINS < to; i++) {
+		struct block_page *page = &region->pages[i];
+		if (page->is_met)
+			page->is_met = heap_overlap(tree, address_of(number, i * PAGE_GRAINS),
+						    BLOCK_PAGE_BYTES, &block);
+		is |= page->is_met;
 	}
-	return region->met & span;
+	return is;
 }
 
 /* ---- Records ---- */
 
-static struct heap_block block_of(const struct block_record *record)
+static struct block_page *page_at(struct block_region *region, unsigned grain)
+{
+	return &region->pages[grain / PAGE_GRAINS];
+}
+
+static struct heap_block block_of(const struct block_record *record, uint64_t address)
 {
 	uint64_t id = record->id_thread & MAX_ID, distance = record->site_previous >> 32;
 
 	return (struct heap_block){
-		.address = (record->place_size & ((UINT64_C(1) << PLACE_BITS) - 1)) << GRAIN_LOG2,
-		.size = record->place_size >> PLACE_BITS,
+		.address = address,
+		.size = record->size,
 		.allocated_ns = (int64_t)(record->time_call & ((UINT64_C(1) << TIME_BITS) - 1)),
 		.id = id,
 		.previous_id = distance ? id - distance : 0,
@@ -281,133 +289,158 @@ static void write_record(struct block_record *record, const struct heap_block *b
 {
 	uint64_t distance = block->previous_id ? block->id - block->previous_id : 0;
 
-	record->place_size = block->address >> GRAIN_LOG2 | block->size << PLACE_BITS;
+	record->size = block->size;
 	record->time_call = (uint64_t)block->allocated_ns | (uint64_t)block->call << TIME_BITS |
 			    (uint64_t)block->interval << (TIME_BITS + 8);
 	record->id_thread = block->id | (uint64_t)block->thread << ID_BITS;
 	record->site_previous = block->site | distance << 32;
 }
 
-static uint32_t tag_of(uint64_t address)
+/* How many bits of both are set; a processor of 2003 has no instruction for that. */
+static inline unsigned count_bits(uint64_t a, uint64_t b)
 {
-	return (uint32_t)((address >> GRAIN_LOG2) * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+	const uint64_t ones = UINT64_MAX / 3, twos = UINT64_MAX / 5, fours = UINT64_MAX / 17;
+
+	a -= a >> 1 & ones;
+	b -= b >> 1 & ones;
+	a = (a & twos) + (a >> 2 & twos) + (b & twos) + (b >> 2 & twos);
+	a = (a & fours) + (a >> 4 & fours);
+	return (unsigned)(a * (UINT64_MAX / 255) >> 56);
 }
 
-static size_t behind(const struct block_pages *pages, size_t at)
+/* How many blocks start in a page before a grain of its region. */
+static inline unsigned rank_of(const struct block_page *page, unsigned grain)
 {
-	return (at + 1) & (pages->n_index - 1);
+	uint64_t below = (UINT64_C(1) << grain % 64) - 1;
+	bool is_high = grain & 64;
+
+	return count_bits(page->starts[0] & (is_high ? UINT64_MAX : below),
+			  page->starts[1] & (is_high ? below : 0));
 }
 
-static uint32_t record_of(uint64_t entry)
+static unsigned count_of(const struct block_page *page)
 {
-	return (uint32_t)entry - 1;
+	return count_bits(page->starts[0], page->starts[1]);
 }
 
-/* Where in the index the block that starts at an address stands, which has one. */
-static bool find_entry(const struct block_pages *pages, uint64_t address, size_t *ret_at)
+static bool is_start(const struct block_page *page, unsigned grain)
 {
-	uint32_t tag = tag_of(address);
-	uint64_t entry, place = address >> GRAIN_LOG2;
-
-	if (pages->n_index == 0)
-		return false;
-	for (size_t at = tag >> pages->shift; (entry = pages->index[at]); at = behind(pages, at)) {
-		if (entry >> 32 != tag)
-			continue;
-		const struct block_record *record = heap_pool_record(pages->pool, record_of(entry));
-		if ((record->place_size & ((UINT64_C(1) << PLACE_BITS) - 1)) == place) {
-			*ret_at = at;
-			return true;
-		}
-	}
-	return false;
+	return page->starts[grain / 64 % BLOCK_PAGE_WORDS] >> grain % 64 & 1;
 }
 
-/* Of an address where one starts. */
-static struct heap_block block_at(const struct block_pages *pages, uint64_t address)
+static uint32_t *numbers_of(struct block_page *page)
 {
-	size_t at = 0;
-
-	find_entry(pages, address, &at);
-	return block_of(heap_pool_record(pages->pool, record_of(pages->index[at])));
+	return page->many ? page->many : page->few;
 }
 
-static void put_entry(const struct block_pages *pages, uint64_t entry)
+static unsigned room_of(const struct block_page *page)
 {
-	size_t at = (uint32_t)(entry >> 32) >> pages->shift;
-
-	while (pages->index[at])
-		at = behind(pages, at);
-	pages->index[at] = entry;
+	return page->many ? HEAP_LIST_LEAST << page->level : BLOCK_PAGE_FEW;
 }
 
-/* What stands behind it moves up, if it may: a search ends where nothing stands. */
-static void take_entry(const struct block_pages *pages, size_t hole)
+/* Of a grain where one starts. */
+static struct block_record *record_at(const struct block_pages *pages, struct block_region *region,
+				      unsigned grain)
 {
-	size_t last = pages->n_index - 1;
-	uint64_t entry;
+	struct block_page *page = page_at(region, grain);
 
-	for (size_t at = behind(pages, hole); (entry = pages->index[at]); at = behind(pages, at)) {
-		size_t home = (uint32_t)(entry >> 32) >> pages->shift;
-		if (((at - home) & last) < ((at - hole) & last))
-			continue;
-		pages->index[hole] = entry;
-		hole = at;
-	}
-	pages->index[hole] = 0;
+	return heap_pool_record(pages->pool, numbers_of(page)[rank_of(page, grain)]);
 }
 
-/* The index is kept three quarters full at most. Returns 0 or -ENOMEM. */
-static int reserve_entry(struct block_pages *pages)
+/* Its n numbers move to a list of a level; -1: into the page. Returns 0 or -ENOMEM. */
+static int move_numbers(struct heap_pool *pool, struct block_page *page, unsigned n, int level)
 {
-	struct block_pages old = *pages;
+	uint32_t *list = level < 0 ? page->few : heap_store_take(&pool->lists[level]);
 
-	if (4 * (old.n_blocks + 1) <= 3 * old.n_index)
-		return 0;
-	if (old.n_index > UINT32_MAX / 2)
+	if (!list)
 		return -ENOMEM;
-	pages->n_index = old.n_index ? 2 * old.n_index : FIRST_INDEX;
-	pages->shift = 32 - (unsigned)__builtin_ctzll(pages->n_index);
-	pages->index = large_alloc(pages->n_index * sizeof(*pages->index));
-	if (!pages->index) {
-		*pages = old;
-		return -ENOMEM;
-	}
-	for (size_t i = 0; i < old.n_index; i++) {
-		if (old.index[i])
-			put_entry(pages, old.index[i]);
-	}
-	free(old.index);
+	memcpy(list, numbers_of(page), n * sizeof(*list));
+	if (page->many)
+		heap_store_put(&pool->lists[page->level], page->many);
+	page->many = level < 0 ? NULL : list;
+	page->level = level < 0 ? 0 : (uint8_t)level;
 	return 0;
 }
 
-/*
- * One thing after another, each for all addresses: so their misses of the cache overlap. A record
- * may lie elsewhere when its turn comes; then it is fetched in vain.
- */
+/* A block is about to start at a grain: its record. Returns 0 or -ENOMEM. */
+static int add_record(struct heap_pool *pool, struct block_page *page, unsigned grain,
+		      const struct heap_block *block)
+{
+	unsigned n = count_of(page), rank = rank_of(page, grain);
+	uint32_t number;
+	int r = heap_pool_take_record(pool, &number);
+
+	if (r == 0 && n == room_of(page)) {
+		r = move_numbers(pool, page, n, page->many ? page->level + 1 : 0);
+		if (r < 0)
+			heap_pool_put_record(pool, number);
+	}
+	if (r < 0)
+		return r;
+	write_record(heap_pool_record(pool, number), block);
+	uint32_t *numbers = numbers_of(page);
+	if (page->many)
+		memmove(numbers + rank + 1, numbers + rank, (n - rank) * sizeof(*numbers));
+	else /* always as many steps */
+		for (unsigned i = BLOCK_PAGE_FEW - 1; i > 0; i--)
+			numbers[i] = numbers[i - (i > rank)];
+	numbers[rank] = number;
+	return 0;
+}
+
+/* The record of a grain where a block starts until now. */
+static struct heap_block drop_record(struct heap_pool *pool, struct block_page *page,
+				     uint64_t address)
+{
+	unsigned rank = rank_of(page, grain_of(address));
+	uint32_t *numbers = numbers_of(page), number = numbers[rank];
+	const struct heap_block block = block_of(heap_pool_record(pool, number), address);
+
+	heap_pool_put_record(pool, number);
+	if (!page->many) {
+		for (unsigned i = 0; i < BLOCK_PAGE_FEW - 1; i++)
+			numbers[i] = numbers[i + (i >= rank)];
+		return block;
+	}
+	unsigned n = count_of(page) - 1;
+	memmove(numbers + rank, numbers + rank + 1, (n - rank) * sizeof(*numbers));
+	/* Without memory for a shorter list it keeps the long one. */
+	if (n <= room_of(page) / 4)
+		move_numbers(pool, page, n, page->level - 1);
+	return block;
+}
+
+/* One thing after another, each for all addresses: so their misses of the cache overlap. */
+static void fetch_some(const struct block_pages *pages, const uint64_t *addresses, size_t n)
+{
+	static struct block_page none;
+	struct block_page *found[FETCHED];
+
+	for (size_t i = 0; i < n; i++) {
+		struct block_region *region = region_at(pages, number_of(addresses[i]));
+
+		found[i] = region ? page_at(region, grain_of(addresses[i])) : &none;
+		__builtin_prefetch(found[i], 1);
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (found[i]->many)
+			__builtin_prefetch(
+				&found[i]->many[rank_of(found[i], grain_of(addresses[i]))], 1);
+	}
+	for (size_t i = 0; i < n; i++) {
+		unsigned grain = grain_of(addresses[i]);
+		/* No branch, as nobody can tell which way it goes: then the first record is. */
+		uint32_t is = is_start(found[i], grain) ? UINT32_MAX : 0;
+		uint32_t number = numbers_of(found[i])[rank_of(found[i], grain) & is] & is;
+
+		__builtin_prefetch(heap_pool_record(pages->pool, number));
+	}
+}
+
 void block_pages_fetch(const struct block_pages *pages, const uint64_t *addresses, size_t n)
 {
-	if (pages->n_index == 0)
-		return;
-	for (size_t i = 0; i < n; i++) {
-		const struct block_region *region = region_at(pages, number_of(addresses[i]));
-
-		__builtin_prefetch(&pages->index[tag_of(addresses[i]) >> pages->shift]);
-		if (!region)
-			continue;
-		__builtin_prefetch(&region->pages[grain_of(addresses[i]) / PAGE_GRAINS], 1);
-		__builtin_prefetch(&region->met);
-	}
-	for (size_t i = 0; i < n; i++) {
-		uint32_t tag = tag_of(addresses[i]);
-		size_t at = tag >> pages->shift;
-
-		while (pages->index[at] && pages->index[at] >> 32 != tag)
-			at = behind(pages, at);
-		if (pages->index[at])
-			__builtin_prefetch(
-				heap_pool_record(pages->pool, record_of(pages->index[at])));
-	}
+	for (size_t i = 0; pages->n_blocks > 0 && i < n; i += FETCHED)
+		fetch_some(pages, addresses + i, n - i < FETCHED ? n - i : FETCHED);
 }
 
 /* ---- Blocks ---- */
@@ -428,8 +461,7 @@ int block_pages_insert(struct block_pages *pages, const struct heap *tree,
 	struct span span = span_of(block->address, block->size);
 	struct block_region *region, *next;
 	struct heap_block other;
-	uint32_t number;
-	int r = regions_of(pages, tree, &span, &region, &next) ?: reserve_entry(pages);
+	int r = regions_of(pages, tree, &span, &region, &next);
 
 	if (r < 0)
 		return r;
@@ -439,11 +471,9 @@ int block_pages_insert(struct block_pages *pages, const struct heap *tree,
 	     (next && is_met(next, span.number + 1, 0, span.n_next, tree))) &&
 	    heap_overlap(tree, block->address, block->size, &other))
 		return -EEXIST;
-	r = heap_pool_take_record(pages->pool, &number);
+	r = add_record(pages->pool, page_at(region, span.from), span.from, block);
 	if (r < 0)
 		return r;
-	write_record(heap_pool_record(pages->pool, number), block);
-	put_entry(pages, (uint64_t)tag_of(block->address) << 32 | (number + 1));
 	change(pages, region, &span);
 	pages->n_blocks++;
 	return 0;
@@ -451,16 +481,14 @@ int block_pages_insert(struct block_pages *pages, const struct heap *tree,
 
 bool block_pages_remove(struct block_pages *pages, uint64_t address, struct heap_block *ret_block)
 {
-	size_t at;
+	struct block_region *region = region_at(pages, number_of(address));
+	unsigned grain = grain_of(address);
 
-	if (address % GRAIN_BYTES || !find_entry(pages, address, &at))
+	if (address % GRAIN_BYTES || !region || !is_start(page_at(region, grain), grain))
 		return false;
-	uint32_t number = record_of(pages->index[at]);
-	*ret_block = block_of(heap_pool_record(pages->pool, number));
+	*ret_block = drop_record(pages->pool, page_at(region, grain), address);
 	struct span span = span_of(address, ret_block->size);
-	take_entry(pages, at);
-	heap_pool_put_record(pages->pool, number);
-	change(pages, region_at(pages, span.number), &span);
+	change(pages, region, &span);
 	pages->n_blocks--;
 	return true;
 }
@@ -478,9 +506,12 @@ static bool block_around(const struct block_pages *pages, uint64_t address,
 	if (!region || !is_taken(region, grain, grain + 1))
 		return false;
 	int start = start_before(region, grain);
-	if (start < 0)
-		start = start_before(region_at(pages, --number), REGION_GRAINS - 1);
-	*ret_block = block_at(pages, address_of(number, (unsigned)start));
+	if (start < 0) {
+		region = region_at(pages, --number);
+		start = start_before(region, REGION_GRAINS - 1);
+	}
+	*ret_block = block_of(record_at(pages, region, (unsigned)start),
+			      address_of(number, (unsigned)start));
 	return true;
 }
 
@@ -576,10 +607,8 @@ void block_pages_meet(struct block_pages *pages, uint64_t address, uint64_t size
 	uint64_t end = last_of(address, size);
 
 	for (struct block_region_slot slot; (slot = walk_on(pages, &walk)).region;) {
-		unsigned from = slot.number == walk.first ? grain_of(address) / PAGE_GRAINS : 0;
-		unsigned to = slot.number == walk.last ? grain_of(end) / PAGE_GRAINS + 1
-						       : BLOCK_REGION_PAGES;
-		slot.region->met |= mask_of(0, from, to);
+		meet(slot.region, slot.number == walk.first ? grain_of(address) : 0,
+		     slot.number == walk.last ? grain_of(end) + 1 : REGION_GRAINS);
 	}
 }
 
@@ -597,14 +626,15 @@ bool block_pages_overlap(const struct block_pages *pages, uint64_t address, uint
 	}
 	for (struct block_region_slot slot; (slot = walk_on(pages, &walk)).region;) {
 		bool is_first = slot.number == walk.first;
-		int start = start_behind(slot.region, is_first ? grain_of(address) + 1 : 0);
+		int start = start_behind(slot.region, is_first ? grain_of(address) + 1 : 0,
+					 REGION_GRAINS);
 		uint64_t at = start < 0 ? UINT64_MAX : address_of(slot.number, (unsigned)start);
 
 		if (start >= 0 && at - address < size && at < first)
 			first = at;
 	}
 	if (first != UINT64_MAX)
-		*ret_block = block_at(pages, first);
+		block_around(pages, first, ret_block);
 	return first != UINT64_MAX;
 }
 
@@ -612,7 +642,7 @@ bool block_pages_overlap(const struct block_pages *pages, uint64_t address, uint
 
 size_t block_pages_bytes(const struct block_pages *pages)
 {
-	return pages->n_index * sizeof(*pages->index) + pages->n_slots * sizeof(*pages->slots);
+	return pages->n_slots * sizeof(*pages->slots);
 }
 
 DEFINE_ORDER(compare_regions, struct block_region_slot, BY(number));
@@ -639,120 +669,106 @@ void block_pages_end(struct block_page_cursor *cursor)
 	cursor->regions = NULL;
 }
 
-static const struct block_region_slot *region_of(const struct block_page_cursor *cursor)
+/*
+ * The next block that starts before a grain of the region; -1: none. All records of a page, which
+ * lie anywhere, are fetched with the first.
+ */
+static int next_block(const struct block_page_cursor *cursor, unsigned from, unsigned to,
+		      struct heap_block *ret_block)
 {
-	return &cursor->regions[cursor->at / BLOCK_REGION_PAGES];
-}
+	const struct block_region_slot *slot = &cursor->regions[cursor->at];
+	int start = start_behind(slot->region, from, to);
 
-/* All records of a page, which lie anywhere, come at once. */
-static void fetch_page(const struct block_page_cursor *cursor)
-{
-	const struct block_region_slot *slot = region_of(cursor);
-	unsigned from = cursor->at % BLOCK_REGION_PAGES * PAGE_GRAINS;
-	uint64_t addresses[PAGE_GRAINS];
-	size_t n = 0;
-
-	for (unsigned word = from / 64; word < (from + PAGE_GRAINS) / 64; word++) {
-		for (uint64_t left = starts_at(slot->region, word); left; left &= left - 1)
-			addresses[n++] = address_of(slot->number,
-						    word * 64 + (unsigned)__builtin_ctzll(left));
-	}
-	block_pages_fetch(cursor->of, addresses, n);
-}
-
-/* The rest of a page; 1: a block is not below `until`. */
-static int walk_page(struct block_page_cursor *cursor, uint64_t until, uint64_t above_id,
-		     heap_visit visit, void *context)
-{
-	const struct block_region_slot *slot = region_of(cursor);
-	unsigned page = cursor->at % BLOCK_REGION_PAGES;
-
-	for (;;) {
-		while (cursor->starts == 0 && cursor->word < BLOCK_PAGE_WORDS)
-			cursor->starts = slot->region->pages[page].starts[cursor->word++];
-		if (cursor->starts == 0)
-			return 0;
-		unsigned bit = (unsigned)__builtin_ctzll(cursor->starts);
-		uint64_t address = address_of(slot->number,
-					      page * PAGE_GRAINS + (cursor->word - 1) * 64 + bit);
-		if (address >= until)
-			return 1;
-		cursor->starts &= cursor->starts - 1;
-		struct heap_block block = block_at(cursor->of, address);
-		int r = block.id > above_id ? visit(context, &block) : 0;
-		if (r < 0)
-			return r;
-	}
+	if (start < 0)
+		return -1;
+	unsigned grain = (unsigned)start;
+	struct block_page *page = page_at(slot->region, grain);
+	unsigned rank = rank_of(page, grain);
+	for (unsigned i = 0, n = rank == 0 ? count_of(page) : 0; i < n; i++)
+		__builtin_prefetch(heap_pool_record(cursor->of->pool, numbers_of(page)[i]));
+	*ret_block = block_of(heap_pool_record(cursor->of->pool, numbers_of(page)[rank]),
+			      address_of(slot->number, grain));
+	return start;
 }
 
 int block_pages_walk(struct block_page_cursor *cursor, uint64_t until, uint64_t above_id,
 		     heap_visit visit, void *context)
 {
-	int r = 0;
+	struct heap_block block;
 
-	while (r == 0 && cursor->at < cursor->n * BLOCK_REGION_PAGES) {
-		if (cursor->word == 0)
-			fetch_page(cursor);
-		r = walk_page(cursor, until, above_id, visit, context);
-		if (r != 0)
-			break;
-		cursor->at++;
-		cursor->word = 0;
+	while (cursor->at < cursor->n) {
+		int start = next_block(cursor, cursor->grain, REGION_GRAINS, &block);
+		if (start < 0) {
+			cursor->at++;
+			cursor->grain = 0;
+			continue;
+		}
+		if (block.address >= until)
+			return 0;
+		cursor->grain = (unsigned)start + 1;
+		int r = block.id > above_id ? visit(context, &block) : 0;
+		if (r < 0)
+			return r;
 	}
-	return r < 0 ? r : 0;
+	return 0;
 }
 
-/* How many bytes of blocks lie in the page that is next. */
-static unsigned bytes_of(struct block_page_cursor *cursor)
+/* How many bytes of blocks lie in the sum that is next, which begins at an address. */
+static unsigned bytes_of(struct block_page_cursor *cursor, uint64_t from)
 {
-	const struct block_region_slot *slot = region_of(cursor);
-	unsigned page = cursor->at % BLOCK_REGION_PAGES;
-	uint64_t from = address_of(slot->number, page * PAGE_GRAINS), end = from + BLOCK_PAGE_BYTES;
+	uint64_t end = from + BLOCK_SUM_BYTES;
 	uint64_t n = cursor->end < from ? 0 : (cursor->end < end ? cursor->end : end) - from;
+	unsigned to = cursor->grain + SUM_GRAINS;
+	struct heap_block block;
 
-	fetch_page(cursor);
-	for (unsigned word = 0; word < BLOCK_PAGE_WORDS; word++) {
-		for (uint64_t left = slot->region->pages[page].starts[word]; left;
-		     left &= left - 1) {
-			unsigned bit = word * 64 + (unsigned)__builtin_ctzll(left);
-			uint64_t address = from + ((uint64_t)bit << GRAIN_LOG2);
-
-			cursor->end = address + block_at(cursor->of, address).size;
-			n += (cursor->end < end ? cursor->end : end) - address;
-		}
+	for (int at; (at = next_block(cursor, cursor->grain, to, &block)) >= 0;) {
+		cursor->grain = (unsigned)at + 1;
+		cursor->end = block.address + block.size;
+		n += (cursor->end < end ? cursor->end : end) - block.address;
 	}
+	cursor->grain = to;
 	return (unsigned)n;
 }
 
 bool block_pages_next(struct block_page_cursor *cursor, uint64_t until, uint64_t *ret_number,
 		      unsigned *ret_n_bytes)
 {
-	while (cursor->at < cursor->n * BLOCK_REGION_PAGES) {
-		uint64_t number = region_of(cursor)->number * BLOCK_REGION_PAGES +
-				  cursor->at % BLOCK_REGION_PAGES;
+	while (cursor->at < cursor->n) {
+		uint64_t from = address_of(cursor->regions[cursor->at].number, cursor->grain);
 
-		if (number << BLOCK_PAGE_LOG2 >= until)
+		if (from >= until)
 			return false;
-		*ret_number = number;
-		*ret_n_bytes = bytes_of(cursor);
-		cursor->at++;
+		*ret_number = from / BLOCK_SUM_BYTES;
+		*ret_n_bytes = bytes_of(cursor, from);
+		if (cursor->grain == REGION_GRAINS) {
+			cursor->at++;
+			cursor->grain = 0;
+		}
 		if (*ret_n_bytes > 0)
 			return true;
 	}
 	return false;
 }
 
+static void finish_region(struct heap_pool *pool, struct block_region *region)
+{
+	for (unsigned i = 0; i < BLOCK_REGION_PAGES; i++) {
+		struct block_page *page = &region->pages[i];
+
+		for (unsigned at = 0, n = count_of(page); at < n; at++)
+			heap_pool_put_record(pool, numbers_of(page)[at]);
+		if (page->many)
+			move_numbers(pool, page, 0, -1);
+	}
+	heap_store_put(&pool->regions, region);
+}
+
 void block_pages_finish(struct block_pages *pages)
 {
-	for (size_t i = 0; i < pages->n_index; i++) {
-		if (pages->index[i])
-			heap_pool_put_record(pages->pool, record_of(pages->index[i]));
-	}
 	for (size_t i = 0; i < pages->n_slots; i++) {
 		if (pages->slots[i].region)
-			heap_store_put(&pages->pool->regions, pages->slots[i].region);
+			finish_region(pages->pool, pages->slots[i].region);
 	}
-	free(pages->index);
 	free(pages->slots);
 	*pages = (struct block_pages){ .pool = pages->pool };
 }

@@ -1,12 +1,13 @@
 #pragma once
 /*
- * The small blocks of one process image, found by a hash of where they start: most blocks live and
- * end here, and never reach the tree.
+ * The small blocks of one process image, found by the 2 KiB that they start in: most blocks live
+ * and end here, and never reach the tree.
  *
- * A page of 4 KiB has a bit for each 16 bytes that are taken, and one for each where a block
- * starts. That tells exactly what lies in the way of a block, what is around an address, and the
- * order of all, for blocks that start at a multiple of 16 and are not larger than a region of 64
- * pages. All others are the tree's, and a page knows whether one of those may share a byte with it.
+ * Such a page has a bit for each 16 bytes that are taken, and one for each where a block starts.
+ * That tells exactly what lies in the way of a block, what is around an address, and the order of
+ * all, for blocks that start at a multiple of 16 and are not larger than a region of 128 pages. The
+ * numbers of their records stand in the same order. All others are the tree's, and a page knows
+ * whether one of those may share a byte with it.
  *
  * Not safe to use from two threads.
  */
@@ -16,23 +17,26 @@
 
 #include "analyze/live/block-tree.h"
 
-#define BLOCK_PAGE_LOG2	   12
-#define BLOCK_PAGE_BYTES   (UINT64_C(1) << BLOCK_PAGE_LOG2)
-#define BLOCK_PAGE_WORDS   4u /* of 64 grains of 16 bytes */
+#define BLOCK_PAGE_BYTES   UINT64_C(2048)
+#define BLOCK_PAGE_WORDS   2u /* of 64 grains of 16 bytes */
+#define BLOCK_PAGE_FEW	   5u
+#define BLOCK_SUM_BYTES	   UINT64_C(4096)
 #define BLOCK_REGION_LOG2  18
 #define BLOCK_REGION_BYTES (UINT64_C(1) << BLOCK_REGION_LOG2)
-#define BLOCK_REGION_PAGES 64u
+#define BLOCK_REGION_PAGES (BLOCK_REGION_BYTES / BLOCK_PAGE_BYTES)
 
 /* A line of the cache. */
 struct block_page {
 	uint64_t taken[BLOCK_PAGE_WORDS]; /* also by a block of a page before */
 	uint64_t starts[BLOCK_PAGE_WORDS];
+	uint32_t *many; /* numbers of the records of its blocks; NULL: they are in `few` */
+	uint32_t few[BLOCK_PAGE_FEW];
+	uint8_t level; /* of `many` in heap_pool.lists */
+	bool is_met; /* a block of the tree may lie there */
 };
 
-/* In lines of the cache of its own. */
 struct block_region {
-	_Alignas(64) struct block_page pages[BLOCK_REGION_PAGES];
-	uint64_t met; /* by page: a block of the tree may lie there */
+	struct block_page pages[BLOCK_REGION_PAGES];
 };
 
 /* By hash of its number. */
@@ -44,9 +48,6 @@ struct block_region_slot {
 /* All zero but for the pool: there are none. */
 struct block_pages {
 	struct heap_pool *pool;
-	uint64_t *index; /* by hash of the address: its upper half, and 1 + the record's number */
-	size_t n_index; /* a power of two, or 0 */
-	unsigned shift; /* from the upper half of a hash to a place in the index */
 	struct block_region_slot *slots;
 	size_t n_slots; /* a power of two, at least twice n_regions; or 0 */
 	size_t n_regions; /* some of them without a block */
@@ -83,7 +84,7 @@ size_t block_pages_cost(const struct block_pages *pages, uint64_t size);
 /* The tree gets a block here: pages take note of it. */
 void block_pages_meet(struct block_pages *pages, uint64_t address, uint64_t size);
 
-/* Bytes of the index and the list of regions; all else is the pool's. */
+/* Bytes of the list of regions; all else is the pool's. */
 size_t block_pages_bytes(const struct block_pages *pages);
 
 /* The blocks in order of address, while none is added or removed. */
@@ -91,9 +92,8 @@ struct block_page_cursor {
 	const struct block_pages *of;
 	struct block_region_slot *regions; /* sorted; the cursor's */
 	size_t n;
-	size_t at; /* page of all regions, one behind the other */
-	unsigned word; /* of the page, the first that was not looked at */
-	uint64_t starts; /* that are left of the word before */
+	size_t at; /* the region */
+	unsigned grain; /* of the region, the first that was not looked at */
 	uint64_t end; /* of the last block that block_pages_next() met */
 };
 
@@ -108,8 +108,8 @@ int block_pages_walk(struct block_page_cursor *cursor, uint64_t until, uint64_t 
 		     heap_visit visit, void *context);
 
 /*
- * The next page that begins below an address and has bytes of blocks: its number (address / 4096)
- * and how many. False: there is none. For a new cursor.
+ * The next 4 KiB that begin below an address and have bytes of blocks: their number (address /
+ * BLOCK_SUM_BYTES) and how many. False: there is none. For a new cursor.
  */
 bool block_pages_next(struct block_page_cursor *cursor, uint64_t until, uint64_t *ret_number,
 		      unsigned *ret_n_bytes);

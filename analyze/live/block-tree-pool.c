@@ -9,9 +9,8 @@
 #include "common/large.h"
 
 #define CHUNK_ITEMS	(1u << HEAP_CHUNK_LOG2)
-#define SLAB_BYTES	(64u << 10) /* or somewhat less */
+#define SLAB_BYTES	(64u << 10) /* or somewhat less; a huge page where a store has much */
 #define RECORDS		(1u << HEAP_RECORDS_LOG2)
-#define SLAB_ALIGN	64 /* a line of the cache */
 #define NO_ITEM		UINT32_MAX
 #define HINTS_LOG2	17 /* 1 MiB, of which small runs touch a few pages */
 #define HINT_BYTES_LOG2 11 /* about what a full leaf of small blocks spans */
@@ -35,6 +34,8 @@ int heap_pool_open(struct heap_pool **ret_pool)
 	pool->leaves.item_bytes = sizeof(struct heap_leaf);
 	pool->inners.item_bytes = sizeof(struct heap_inner);
 	pool->regions.item_bytes = HEAP_REGION_BYTES;
+	for (size_t i = 0; i < HEAP_LIST_LEVELS; i++)
+		pool->lists[i].item_bytes = (HEAP_LIST_LEAST << i) * sizeof(uint32_t);
 	pool->records.free = UINT32_MAX;
 	pool->hints = calloc((size_t)1 << HINTS_LOG2, sizeof(struct heap_node *));
 	if (!pool->hints || heap_pool_serial(pool) != 0 || pool->n_serials != 1) {
@@ -58,6 +59,8 @@ struct heap_pool *heap_pool_close(struct heap_pool *pool)
 	free_store(&pool->leaves);
 	free_store(&pool->inners);
 	free_store(&pool->regions);
+	for (size_t i = 0; i < HEAP_LIST_LEVELS; i++)
+		free_store(&pool->lists[i]);
 	array_free(pool->records.chunks, pool->records.n_chunks, it, free(*it));
 	free_all(pool->hints, pool->last_ids, pool);
 	return NULL;
@@ -65,8 +68,11 @@ struct heap_pool *heap_pool_close(struct heap_pool *pool)
 
 size_t heap_pool_bytes(const struct heap_pool *pool)
 {
-	return pool->n_chunks * CHUNK_ITEMS * sizeof(struct heap_item) + pool->leaves.bytes +
-	       pool->inners.bytes + pool->regions.bytes +
+	size_t n_bytes = pool->leaves.bytes + pool->inners.bytes + pool->regions.bytes;
+
+	for (size_t i = 0; i < HEAP_LIST_LEVELS; i++)
+		n_bytes += pool->lists[i].bytes;
+	return n_bytes + pool->n_chunks * CHUNK_ITEMS * sizeof(struct heap_item) +
 	       pool->records.n_used * sizeof(struct block_record);
 }
 
@@ -104,8 +110,9 @@ static int add_slab(struct heap_store *store)
 	if (grow_array_of(&store->slabs, store->n_slabs, 1, sizeof(*store->slabs)) < 0)
 		return -ENOMEM;
 
-	size_t n = SLAB_BYTES / store->item_bytes;
-	char *slab = aligned_alloc(SLAB_ALIGN, n * store->item_bytes);
+	size_t n_bytes = store->bytes < LARGE_PAGE_BYTES ? SLAB_BYTES : LARGE_PAGE_BYTES;
+	size_t n = n_bytes / store->item_bytes;
+	char *slab = large_room(n_bytes);
 	if (!slab)
 		return -ENOMEM;
 	store->slabs[store->n_slabs++] = slab;
@@ -136,7 +143,9 @@ int heap_pool_take_record(struct heap_pool *pool, uint32_t *ret_number)
 
 	if (records->free != UINT32_MAX) {
 		*ret_number = records->free;
-		records->free = (uint32_t)heap_pool_record(pool, records->free)->place_size;
+		records->free = (uint32_t)heap_pool_record(pool, records->free)->size;
+		if (records->free != UINT32_MAX)
+			__builtin_prefetch(heap_pool_record(pool, records->free), 1);
 		return 0;
 	}
 	if (records->n_used == records->n_chunks << HEAP_RECORDS_LOG2) {
@@ -154,7 +163,7 @@ int heap_pool_take_record(struct heap_pool *pool, uint32_t *ret_number)
 
 void heap_pool_put_record(struct heap_pool *pool, uint32_t number)
 {
-	heap_pool_record(pool, number)->place_size = pool->records.free;
+	heap_pool_record(pool, number)->size = pool->records.free;
 	pool->records.free = number;
 }
 

@@ -11,7 +11,9 @@
 #define HEAP_NODE_ITEMS	  63
 #define HEAP_CHUNK_LOG2	  15 /* items */
 #define HEAP_RECORDS_LOG2 16 /* of a chunk */
-#define HEAP_REGION_BYTES 4160 /* of a struct block_region */
+#define HEAP_REGION_BYTES 8192 /* of a struct block_region */
+#define HEAP_LIST_LEAST	  16u /* numbers of records in a list of level 0 */
+#define HEAP_LIST_LEVELS  4
 
 struct heap_node {
 	uint32_t n_refs;
@@ -54,7 +56,7 @@ struct heap_item {
 
 /* A block of block-pages.h: half a line of the cache. No bit fields: it is written at once. */
 struct block_record {
-	uint64_t place_size; /* address / 16 | size << 44 */
+	uint64_t size;
 	uint64_t time_call; /* allocated_ns | call << 48 | interval << 56 */
 	uint64_t id_thread; /* id | thread << 40 */
 	uint64_t site_previous; /* site | (id - previous_id) << 32, of that 0: none */
@@ -65,7 +67,7 @@ struct heap_records {
 	struct block_record **chunks;
 	size_t n_chunks;
 	uint32_t n_used; /* of the chunks, from the first on: what is behind was never taken */
-	uint32_t free; /* a free one's place_size holds the next; UINT32_MAX: none */
+	uint32_t free; /* a free one's size is the next; UINT32_MAX: none */
 };
 
 /* Things of one size: their memory comes in slabs, and what is given back is used again. */
@@ -84,6 +86,7 @@ struct heap_pool {
 	struct heap_store leaves;
 	struct heap_store inners;
 	struct heap_store regions; /* block-pages.h */
+	struct heap_store lists[HEAP_LIST_LEVELS]; /* of HEAP_LIST_LEAST << level numbers */
 	struct heap_records records;
 	struct heap_node **hints;
 	uint64_t *last_ids; /* by serial: the highest id, UINT64_MAX while there may be more */

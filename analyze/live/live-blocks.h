@@ -38,7 +38,7 @@ int live_blocks_walk(const struct live_blocks *live, uint64_t above_id, heap_vis
 		     void *context);
 
 /*
- * As live_blocks_walk(), but of small blocks visit only the bytes in each page of BLOCK_PAGE_BYTES
+ * As live_blocks_walk(), but of small blocks visit only the bytes in each page of BLOCK_SUM_BYTES
  * that has any, before the first larger block that starts behind the page's begin.
  */
 typedef int (*live_page_visit)(void *context, uint64_t number, unsigned n_bytes);

@@ -770,7 +770,7 @@ int memory_look(struct memory *memory, uint32_t process, struct pages_look *look
 		.time_ns = time_ns,
 		.end_ns = end_ns,
 		.head = look->head.pages,
-		.is_sum = look->is_passed && page_bytes == BLOCK_PAGE_BYTES,
+		.is_sum = look->is_passed && page_bytes == BLOCK_SUM_BYTES,
 	};
 	int r = is_good ? sweep_all(&sweep, look->maps) : -EBADMSG;
 	finish_sweep(&sweep);

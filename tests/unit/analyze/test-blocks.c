@@ -197,7 +197,7 @@ static int add_page(void *context, uint64_t number, unsigned n_bytes)
 	struct page_sum *sum = context;
 
 	ck_assert_uint_le(sum->next, number);
-	ck_assert_uint_le(n_bytes, BLOCK_PAGE_BYTES);
+	ck_assert_uint_le(n_bytes, BLOCK_SUM_BYTES);
 	sum->next = number + 1;
 	sum->bytes += n_bytes;
 	return 0;
