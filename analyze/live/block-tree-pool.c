@@ -107,27 +107,31 @@ uint64_t heap_pool_max_id(const struct heap_pool *pool, const struct heap_node *
 
 static int add_slab(struct heap_store *store)
 {
-	if (grow_array_of(&store->slabs, store->n_slabs, 1, sizeof(*store->slabs)) < 0)
-		return -ENOMEM;
-
 	size_t n_bytes = store->bytes < LARGE_PAGE_BYTES ? SLAB_BYTES : LARGE_PAGE_BYTES;
-	size_t n = n_bytes / store->item_bytes;
-	char *slab = large_room(n_bytes);
-	if (!slab)
+	char *slab;
+
+	if (grow_array_of(&store->slabs, store->n_slabs, 1, sizeof(*store->slabs)) < 0 ||
+	    !(slab = large_room(n_bytes)))
 		return -ENOMEM;
 	store->slabs[store->n_slabs++] = slab;
-	store->bytes += n * store->item_bytes;
-	for (size_t i = n; i-- > 0;)
-		heap_store_put(store, slab + i * store->item_bytes);
+	store->next = slab;
+	store->end = slab + n_bytes;
 	return 0;
 }
 
 void *heap_store_take(struct heap_store *store)
 {
-	if (!store->free && add_slab(store) < 0)
-		return NULL;
 	void *item = store->free;
-	store->free = *(void **)item;
+
+	if (item) {
+		store->free = *(void **)item;
+		return item;
+	}
+	if ((size_t)(store->end - store->next) < store->item_bytes && add_slab(store) < 0)
+		return NULL;
+	item = store->next;
+	store->next += store->item_bytes;
+	store->bytes += store->item_bytes;
 	return item;
 }
 

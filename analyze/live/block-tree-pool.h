@@ -74,9 +74,11 @@ struct heap_records {
 struct heap_store {
 	size_t item_bytes;
 	void *free;
+	char *next; /* of the last slab, and its end: what lies there was never taken */
+	char *end;
 	void **slabs;
 	size_t n_slabs;
-	size_t bytes;
+	size_t bytes; /* that were ever taken */
 };
 
 struct heap_pool {
