@@ -12,7 +12,7 @@
 #include "store/touch.h"
 #include "store/writer-thread.h"
 
-#define BATCH_BYTES (4u << 20)
+#define BATCH_BYTES (512u << 10)
 #define FIRST_ROWS  128u
 
 struct rows {
