@@ -678,7 +678,7 @@ static int write_rest(struct import *import)
 					    import->run.system_ns);
 	r = r ?: tally_impute(&import->tally, import->db, import->run_id);
 	r = r ?: tally_write(&import->tally, import->db, import->run_id);
-	r = r ?: memory_write_kinds(import->memory);
+	r = r ?: samples_wait(import->samples) ?: memory_write_kinds(import->memory);
 	r = r ?: import_end_run(import);
 	if (r == 0)
 		r = hints_write(import->db, import->run_id, import->objects, import->problem,

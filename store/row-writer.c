@@ -31,6 +31,7 @@ struct rows {
 	size_t n_room; /* in cells */
 	size_t n_sent_room;
 	int error;
+	bool ends; /* the batch that is sent is the last one */
 };
 
 /* ---- The virtual table: the batch as SQLite sees it ---- */
@@ -227,7 +228,7 @@ static int store_batch(void *context)
 		r = db_errno(rows->db->handle, sqlite3_step(rows->insert));
 		sqlite3_reset(rows->insert);
 	}
-	return r;
+	return r < 0 || !rows->ends || !rows->chunks ? r : chunk_writer_flush(rows->chunks);
 }
 
 static int prepare(struct rows *rows)
@@ -271,14 +272,13 @@ bool rows_are_stored(const struct rows *rows)
 static int settle(struct rows *rows)
 {
 	db_writer_wait(rows->db->writer, &rows->store);
-	if (rows->n_sent > 0 && rows->error == 0)
+	if (rows->error == 0)
 		rows->error = rows->store.result;
-	rows->n_sent = 0;
 	return rows->error;
 }
 
-/* Give what is filled to the writer, and go on with the other batch. */
-static int send(struct rows *rows)
+/* What is filled is the batch that will be stored, and the other one is filled. */
+static int turn(struct rows *rows)
 {
 	union rows_cell *sent = rows->sent;
 	size_t n_sent_room = rows->n_sent_room;
@@ -291,15 +291,27 @@ static int send(struct rows *rows)
 	rows->cells = sent;
 	rows->n = 0;
 	rows->n_room = n_sent_room;
-	db_writer_give(rows->db->writer, &rows->store);
 	return 0;
+}
+
+static int send(struct rows *rows)
+{
+	if (turn(rows) == 0)
+		db_writer_give(rows->db->writer, &rows->store);
+	return rows->error;
+}
+
+int rows_end(struct rows *rows)
+{
+	rows->ends = true;
+	return send(rows);
 }
 
 int rows_flush(struct rows *rows)
 {
-	if (rows->n > 0)
-		send(rows);
-	if (settle(rows) == 0 && rows->chunks)
+	if (turn(rows) == 0 && rows->n_sent > 0)
+		rows->error = store_batch(rows);
+	if (rows->error == 0 && rows->chunks)
 		rows->error = chunk_writer_flush(rows->chunks);
 	return rows->error;
 }

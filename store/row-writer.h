@@ -63,7 +63,13 @@ static inline union rows_cell rows_text(const char *text)
 		       sizeof((const union rows_cell[]){ __VA_ARGS__ }) / sizeof(union rows_cell))
 int rows_put_cells(struct rows *rows, const union rows_cell *cells, size_t n);
 
-/* Hand over what is filled. Returns 0 or a negative errno. */
+/*
+ * No row follows: the writer stores what is filled, and encodes the last chunk, while the caller
+ * goes on. rows_flush() waits for that. Returns 0 or a negative errno.
+ */
+int rows_end(struct rows *rows);
+
+/* Store what is filled. Returns 0 or a negative errno. */
 int rows_flush(struct rows *rows);
 
 /*

@@ -424,6 +424,11 @@ static int64_t stack_of(void *user, uint32_t site)
 	return sink->stack_of ? sink->stack_of(sink->user, site) : 0;
 }
 
+int samples_wait(struct samples *samples)
+{
+	return sample_rows_wait(samples->rows);
+}
+
 int samples_finish(struct samples *samples, bool has_losses)
 {
 	int r = samples_advance(samples, INT64_MAX) ?: sample_report_early_maps(samples);

@@ -152,6 +152,9 @@ int samples_write_watches(struct samples *samples, int64_t end_ns);
  */
 int samples_finish(struct samples *samples, bool has_losses);
 
+/* Behind that: wait until the last rows are in their tables. 0 or a negative errno. */
+int samples_wait(struct samples *samples);
+
 static inline void samples_cleanup(struct samples **samples)
 {
 	*samples = samples_destroy(*samples);

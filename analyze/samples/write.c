@@ -536,11 +536,16 @@ static int write_counts(const struct sample_rows *rows, sqlite3 *db)
 	return r;
 }
 
+int sample_rows_wait(struct sample_rows *rows)
+{
+	return rows_flush(rows->touches);
+}
+
 int sample_rows_finish(struct sample_rows *rows)
 {
 	sqlite3 *db = db_handle(rows->context->db);
 	auto_statement sqlite3_stmt *statement = NULL;
-	int r = rows_flush(rows->touches) ?: rows_flush(rows->samples);
+	int r = rows_end(rows->touches) ?: rows_flush(rows->samples);
 	r = r ?: rows_flush(rows->details);
 	r = r ?: write_counts(rows, db);
 	if (r == 0)

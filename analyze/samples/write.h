@@ -48,5 +48,9 @@ struct sample_row_counts {
 };
 struct sample_row_counts sample_rows_counts(const struct sample_rows *rows, uint32_t source);
 
-/* Write n_samples of the sources and owner_share. 0 or a negative errno. */
+/*
+ * Write n_samples of the sources and owner_share; another thread writes the last rows, until
+ * sample_rows_wait(). 0 or a negative errno.
+ */
 int sample_rows_finish(struct sample_rows *rows);
+int sample_rows_wait(struct sample_rows *rows);
