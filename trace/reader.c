@@ -286,6 +286,16 @@ void trace_reader_keep_columns(struct trace_reader *reader)
 	reader->keeps_columns = true;
 }
 
+void trace_reader_grows(struct trace_reader *reader,
+			int64_t (*wait)(void *context, uint64_t n_bytes), void *context)
+{
+	/* What was seen behind the header may not have been whole. */
+	trace_window_finish(&reader->window);
+	reader->window.wait = wait;
+	reader->window.context = context;
+	reader->window.whole_bytes = reader->offset;
+}
+
 int trace_reader_next(struct trace_reader *reader, struct trace_item *ret_item)
 {
 	while (!reader->damage.ended) {
@@ -300,7 +310,12 @@ int trace_reader_next(struct trace_reader *reader, struct trace_item *ret_item)
 		}
 
 		uint64_t offset = reader->offset;
-		struct trace_item item = { .type = head.type, .stream_id = head.stream_id };
+		struct trace_item item = {
+			.type = head.type,
+			.stream_id = head.stream_id,
+			.is_behind_damage =
+				reader->damage.n_damaged_frames || reader->damage.n_skipped_bytes,
+		};
 		r = next_body(reader, &head, &item);
 		if (r < 0)
 			return r;

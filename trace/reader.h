@@ -56,10 +56,20 @@ void trace_reader_only(struct trace_reader *reader, const enum trace_frame_type 
  */
 void trace_reader_keep_columns(struct trace_reader *reader);
 
+/*
+ * The file is still being written. wait() is asked, by the thread that reads, when all of its first
+ * n_bytes were read. It returns how many bytes are whole and stay as they are, more than n_bytes;
+ * n_bytes: no more are to come, and the file is read up to its end as any other; or a negative
+ * errno, which is handed on. Behind the opening, which reads the header only.
+ */
+void trace_reader_grows(struct trace_reader *reader,
+			int64_t (*wait)(void *context, uint64_t n_bytes), void *context);
+
 /* A frame whose items are decoded. The pointers are valid until the next call. */
 struct trace_item {
 	enum trace_frame_type type; /* INDEX frames are not given */
 	uint32_t stream_id;
+	bool is_behind_damage; /* a part of the file before it could not be read */
 	/* events, nodes, accesses; known records of a RECORDS frame; bytes of PERF, CODE and AUX */
 	size_t n;
 	size_t n_bytes; /* of the decoded body, RECORDS, and of columns */

@@ -16,9 +16,27 @@ void trace_window_finish(struct trace_window *window)
 	window->capacity = 0;
 }
 
+/* Returns 0 when the file can be read up to end, or is all there. */
+static int wait_for(struct trace_window *window, uint64_t end)
+{
+	while (window->wait && window->whole_bytes < end) {
+		int64_t n = window->wait(window->context, window->whole_bytes);
+
+		if (n < 0)
+			return (int)n;
+		if ((uint64_t)n <= window->whole_bytes)
+			window->wait = NULL;
+		else
+			window->whole_bytes = (uint64_t)n;
+	}
+	return 0;
+}
+
 /* Move the window to offset. */
 static int fill(struct trace_window *window, uint64_t offset, size_t n_bytes)
 {
+	if (window->wait && n_bytes > window->whole_bytes - offset)
+		n_bytes = window->whole_bytes - offset;
 	int r = grow_array_by(&window->bytes, 0, n_bytes, &window->capacity, 1);
 	if (r < 0)
 		return r;
@@ -33,9 +51,12 @@ ssize_t trace_window_look(struct trace_window *window, uint64_t offset, size_t n
 			  const uint8_t **ret_bytes)
 {
 	uint64_t end = window->offset + window->n_bytes;
+	int r = wait_for(window, offset + n_bytes);
 
+	if (r < 0)
+		return r;
 	if (offset < window->offset || offset > end || end - offset < n_bytes) {
-		int r = fill(window, offset, n_bytes > READ_BYTES ? n_bytes : READ_BYTES);
+		r = fill(window, offset, n_bytes > READ_BYTES ? n_bytes : READ_BYTES);
 		if (r < 0)
 			return r;
 		end = window->offset + window->n_bytes;

@@ -13,6 +13,10 @@ struct trace_window {
 	size_t n_bytes; /* read */
 	size_t capacity;
 	uint8_t *bytes;
+	/* While the file grows: trace_reader_grows(). NULL: it is all there */
+	int64_t (*wait)(void *context, uint64_t n_bytes);
+	void *context;
+	uint64_t whole_bytes; /* so far it may be read, while there is wait */
 };
 
 /* Free the memory; fd stays open. */
@@ -20,8 +24,8 @@ void trace_window_finish(struct trace_window *window);
 
 /*
  * Look at n_bytes of the file from offset on. Returns how many of them there are, which is less
- * than n_bytes only at the end of the file, or a negative errno. *ret_bytes is valid until the
- * next call and not aligned.
+ * than n_bytes only at the end of the file, or a negative errno. Waits for those of a file that
+ * grows. *ret_bytes is valid until the next call and not aligned.
  */
 ssize_t trace_window_look(struct trace_window *window, uint64_t offset, size_t n_bytes,
 			  const uint8_t **ret_bytes);

@@ -79,6 +79,68 @@ START_TEST(a_file_cut_anywhere_gives_a_prefix)
 }
 END_TEST
 
+/* One that grows by a few bytes each time, and has others behind them that will change. */
+struct growth {
+	int fd;
+	size_t step;
+	size_t end;
+	int refusal; /* at the end; 0: it is over then */
+	unsigned n_asked;
+};
+
+static int64_t grow(void *context, uint64_t n_bytes)
+{
+	struct growth *growth = context;
+	uint8_t garbage[100];
+	size_t n = growth->step < growth->end - n_bytes ? growth->step : growth->end - n_bytes;
+
+	growth->n_asked++;
+	memset(garbage, (int)growth->n_asked, sizeof(garbage));
+	ck_assert_int_eq(pwrite(growth->fd, whole + n_bytes, n, (off_t)n_bytes), (ssize_t)n);
+	ck_assert_int_eq(pwrite(growth->fd, garbage, sizeof(garbage), (off_t)(n_bytes + n)),
+			 (ssize_t)sizeof(garbage));
+	if (n_bytes + n == growth->end)
+		ck_assert_int_eq(ftruncate(growth->fd, (off_t)growth->end), 0);
+	return n == 0 && growth->refusal ? growth->refusal : (int64_t)(n_bytes + n);
+}
+
+static const size_t steps[] = { 1, 7, 100, 4096, SIZE_MAX };
+
+START_TEST(a_file_that_grows_gives_what_the_whole_one_has)
+{
+	for (size_t end = n_whole; end > sizeof(struct trace_file_header); end -= end / 3) {
+		trace_put_file(path, whole, end);
+		struct trace_items wanted = trace_read_items(path);
+		trace_put_file(path, whole, sizeof(struct trace_file_header));
+		auto_close int fd = open(path, O_RDWR | O_CLOEXEC);
+
+		struct growth growth = { fd, steps[_i], end, 0, 0 };
+		struct trace_items found = trace_read_growing(path, grow, &growth);
+		ck_assert_int_eq(found.result, 0);
+		ck_assert_uint_eq(found.n, wanted.n);
+		for (size_t i = 0; i < found.n; i++)
+			ck_assert(trace_kept_equal(&found.kept[i], &wanted.kept[i]));
+		ck_assert_mem_eq(&found.damage, &wanted.damage, sizeof(found.damage));
+		ck_assert_uint_ge(growth.n_asked, growth.step == SIZE_MAX ? 1 : 2);
+		trace_items_finish(&found);
+		trace_items_finish(&wanted);
+	}
+}
+END_TEST
+
+START_TEST(who_waits_for_a_file_to_grow_may_give_up)
+{
+	auto_close int fd = open(path, O_RDWR | O_CLOEXEC);
+	struct growth growth = { fd, 50, n_whole / 2, -ECANCELED, 0 };
+	struct trace_items found = trace_read_growing(path, grow, &growth);
+
+	ck_assert_int_eq(found.result, -ECANCELED);
+	ck_assert_uint_gt(found.n, 0);
+	ck_assert_uint_eq(count_survivors(&found), found.n);
+	trace_items_finish(&found);
+}
+END_TEST
+
 /* Is the byte in the zeros behind a body, which no checksum covers? */
 static bool is_padding(size_t at)
 {
@@ -236,6 +298,9 @@ int main(void)
 	tcase_set_timeout(tests, 300);
 	tcase_add_checked_fixture(tests, set_up, tear_down);
 	tcase_add_test(tests, a_file_cut_anywhere_gives_a_prefix);
+	tcase_add_loop_test(tests, a_file_that_grows_gives_what_the_whole_one_has, 0,
+			    sizeof(steps) / sizeof(steps[0]));
+	tcase_add_test(tests, who_waits_for_a_file_to_grow_may_give_up);
 	tcase_add_test(tests, any_flipped_bit_costs_one_frame_at_most_and_is_reported);
 	tcase_add_loop_test(tests, bytes_missing_or_too_many_cost_only_the_frames_they_are_in, 0,
 			    sizeof(removed) / sizeof(removed[0]));

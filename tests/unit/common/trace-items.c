@@ -117,6 +117,13 @@ static void keep(struct trace_items *items, const struct trace_item *item)
 
 struct trace_items trace_read_items(const char *path)
 {
+	return trace_read_growing(path, NULL, NULL);
+}
+
+struct trace_items trace_read_growing(const char *path,
+				      int64_t (*wait)(void *context, uint64_t n_bytes),
+				      void *context)
+{
 	struct trace_items items = { 0 };
 	struct trace_reader *reader;
 	struct trace_item item;
@@ -124,6 +131,8 @@ struct trace_items trace_read_items(const char *path)
 	items.result = trace_reader_open(path, &reader);
 	if (items.result < 0)
 		return items;
+	if (wait)
+		trace_reader_grows(reader, wait, context);
 	while ((items.result = trace_reader_next(reader, &item)) == 1)
 		keep(&items, &item);
 	items.damage = *trace_reader_damage(reader);

@@ -45,6 +45,11 @@ const void *trace_item_bytes(const struct trace_item *item, size_t *ret_bytes);
 struct trace_items trace_read_items(const char *path);
 void trace_items_finish(struct trace_items *items);
 
+/* The same of one that grows: trace_reader_grows(). */
+struct trace_items trace_read_growing(const char *path,
+				      int64_t (*wait)(void *context, uint64_t n_bytes),
+				      void *context);
+
 /* Are these the same items? */
 int trace_kept_equal(const struct trace_kept *a, const struct trace_kept *b);
 
