@@ -76,7 +76,7 @@ static int import_one(const char *trace, const char *db_path, const struct impor
 
 	request.options.compact |= options->is_for_answer;
 	*ret_failed = 0;
-	int r = results_add(&results, trace);
+	int r = options->growing ? results_add_file(&results, trace) : results_add(&results, trace);
 	if (r == 0) {
 		r = batch_import(&request, &n_failed);
 		*ret_failed = r < 0;
@@ -91,7 +91,7 @@ int analyze_beside(const char *trace, const struct import_options *options,
 	auto_free char *db_path = analyze_default_path(trace);
 	if (!db_path)
 		return -ENOMEM;
-	if (!options->force && is_usable(trace, db_path, options)) {
+	if (!options->force && !options->growing && is_usable(trace, db_path, options)) {
 		*ret_result = (struct import_result){ .is_skipped = true };
 		return 0;
 	}

@@ -14,9 +14,9 @@ char *analyze_default_path(const char *trace);
 
 /*
  * Analyse one trace into the database beside it, which is made anew, unless it is there and not
- * older than the trace: then ret_result->is_skipped (options->force: made anew in any case).
- * Returns 0 or a negative errno; then *ret_failed is 0 when the trace cannot be read, and 1 when it
- * was the database.
+ * older than the trace: then ret_result->is_skipped (options->force: made anew in any case, as that
+ * of one that grows). Returns 0 or a negative errno; then *ret_failed is 0 when the trace cannot be
+ * read, and 1 when it was the database.
  */
 int analyze_beside(const char *trace, const struct import_options *options,
 		   struct import_result *ret_result, size_t *ret_failed);

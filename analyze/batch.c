@@ -25,11 +25,12 @@ struct batch {
 };
 
 /* Whether it can be read at all. Returns 0 or a negative errno. */
-static int look(const struct result *what)
+static int look(const struct batch_request *request, const struct result *what)
 {
 	auto_feed struct feed feed = { 0 };
 
-	return feed_open(what->path, &feed);
+	return request->options.growing ? feed_open_growing(request->options.growing, &feed)
+					: feed_open(what->path, &feed);
 }
 
 /* Whether two names are of one file. */
@@ -80,11 +81,15 @@ static void release(struct batch *batch)
 	batch->held.what = NULL;
 }
 
-/* Errors that are not a trace's: whatever comes next would meet them too. */
-static bool is_fatal(int error)
+/*
+ * Errors that are not a trace's: whatever comes next would meet them too. Of a trace that is still
+ * recorded nothing is kept.
+ */
+static bool is_fatal(const struct batch *batch, int error)
 {
-	return error == -ENOSPC || error == -EDQUOT || error == -EFBIG || error == -ENOMEM ||
-	       error == -EROFS || error == -EIO || error == -EBUSY || error == -EAGAIN;
+	return (error < 0 && batch->request->options.growing) || error == -ENOSPC ||
+	       error == -EDQUOT || error == -EFBIG || error == -ENOMEM || error == -EROFS ||
+	       error == -EIO || error == -EBUSY || error == -EAGAIN;
 }
 
 static int import(struct batch *batch, const struct result *what, enum import_enough totals,
@@ -102,7 +107,7 @@ static int import(struct batch *batch, const struct result *what, enum import_en
 	options.verdict = what->verdict;
 	options.is_undrawn = totals == IMPORT_ENOUGH;
 	int r = import_trace(batch->db, what->path, &options, ret_result);
-	if (r == 0 || is_fatal(r))
+	if (r == 0 || is_fatal(batch, r))
 		return r;
 	int undone = import_delete_run(batch->db, run_id);
 	return undone < 0 ? undone : r;
@@ -169,7 +174,7 @@ static int import_next(struct batch *batch, size_t i)
 		request->begin(request->context, i, what);
 	if (told.error == 0)
 		told.error = import(batch, what, totals, &told.result);
-	if (is_fatal(told.error))
+	if (is_fatal(batch, told.error))
 		return told.error;
 	if (told.error < 0) {
 		tell(batch, &told);
@@ -183,9 +188,10 @@ static int import_next(struct batch *batch, size_t i)
 /* Traces hold what the program held: their database is not more open than they are. */
 static int protect(struct batch *batch, size_t i)
 {
+	const struct feed_growing *growing = batch->request->options.growing;
 	struct stat st;
 
-	if (stat(batch->request->results->items[i].path, &st) < 0)
+	if (stat(growing ? growing->path : batch->request->results->items[i].path, &st) < 0)
 		return -errno;
 	if (S_ISDIR(st.st_mode)) /* what may be listed may be read */
 		st.st_mode &= 0666;
@@ -236,7 +242,7 @@ int batch_import(const struct batch_request *request, size_t *ret_n_failed)
 		return -ENOMEM;
 	results_sort(results);
 	for (size_t i = 0; i < results->n; i++) {
-		batch.errors[i] = look(&results->items[i]);
+		batch.errors[i] = look(request, &results->items[i]);
 		n_readable += batch.errors[i] == 0;
 	}
 	unsigned mode = request->mode | (request->options.compact ? DB_COMPACT : 0);

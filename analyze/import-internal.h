@@ -108,7 +108,6 @@ struct import {
 	uint32_t last_window; /* that has ended */
 	int64_t now_ns; /* that the merge has reached */
 	int64_t last_ns; /* of anything that has a time */
-	int64_t expected_ns; /* what that is likely to become; 0: not known */
 	struct picture_build *pictures; /* NULL: they are made from rows */
 	char problem[400]; /* of import_result */
 	char *archive; /* folder with its files; NULL: there is none */
@@ -120,8 +119,8 @@ int64_t import_time(struct import *import, uint64_t ticks);
 
 /*
  * Find the last look for a peak of each process, beforehand: only that one is divided by call
- * sites. And how long the run is likely to last. A file that cannot be read has none. Returns 0 or
- * -ENOMEM.
+ * sites. A file that cannot be read has none, nor has one that grows: there each look is divided,
+ * and takes the place of the one before. Returns 0 or -ENOMEM.
  */
 int import_find_peaks(struct import *import);
 

@@ -119,7 +119,7 @@ int import_open_samples(struct import *import)
 		.clock = { import, from_raw, from_ticks },
 		.sink = { import, on_sample, is_collected, on_touch, stack_of, on_map, on_call,
 			  on_loss },
-		.trace_path = import->path,
+		.trace_path = import->options->growing ? NULL : import->path,
 		.machine = feed_header(&import->feed)->machine,
 		.estimators = import->options->estimators,
 	};

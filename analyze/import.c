@@ -399,11 +399,12 @@ static int run_until(struct import *import, int64_t until_ticks)
 static int on_commit(struct import *import, uint64_t ticks)
 {
 	samples_end_segment(import->samples);
-	import_time(import, ticks);
+	int64_t wait_ns = samples_wait_ns(import->samples, import_time(import, ticks));
 	int64_t until = import_order(import, ticks);
+	int64_t wait = import->skew + (int64_t)((double)wait_ns / import->clock.ns_per_tick);
 
 	/* An absurd stamp may lie at the very end of what numbers can hold. */
-	return run_until(import, until > INT64_MIN + import->skew ? until - import->skew : until);
+	return run_until(import, until > INT64_MIN + wait ? until - wait : until);
 }
 
 static int add_events(struct import *import, const struct trace_item *item)
@@ -458,6 +459,8 @@ static int add_records(struct import *import, const struct trace_item *item)
 
 static int add_item(struct import *import, const struct trace_item *item)
 {
+	if (item->is_behind_damage)
+		samples_damaged(import->samples);
 	switch (item->type) {
 	case TRACE_FRAME_RECORDS:
 		return add_records(import, item);
@@ -626,8 +629,8 @@ static int open_parts(struct import *import)
 		r = -ENOMEM;
 	if (r == 0)
 		memory_set_guesses(import->memory, import->guesses);
-	if (r == 0 && import->expected_ns > 0 && !import->options->is_undrawn) {
-		import->pictures = picture_build_open(import->expected_ns);
+	if (r == 0 && !import->options->is_undrawn) {
+		import->pictures = picture_build_open();
 		if (!import->pictures)
 			return -ENOMEM;
 		memory_listen(import->memory,
@@ -727,7 +730,8 @@ static int import_rows(struct db *db, const char *path, const struct import_opti
 	};
 	bool is_skipped = false;
 
-	int r = feed_open(path, &import.feed);
+	int r = options->growing ? feed_open_growing(options->growing, &import.feed)
+				 : feed_open(path, &import.feed);
 	if (r == 0 && options->beside)
 		r = beside_feed_open(options->beside, &import.feed);
 	if (r < 0)

@@ -31,6 +31,7 @@ enum import_enough {
 };
 
 struct beside;
+struct feed_growing;
 struct import_options {
 	bool force; /* replace the run when the database has this recording already */
 	enum import_enough totals; /* replace one of which only the totals are there */
@@ -39,6 +40,8 @@ struct import_options {
 	struct import_name name;
 	/* of the series that made the run: "ok" or what was wrong; NULL: none */
 	const char *verdict;
+	/* the trace is still being written, and has its name at the end only; NULL: it is whole */
+	const struct feed_growing *growing;
 	const char *shown_path; /* run.trace; NULL: the path that is read */
 	bool compact; /* a database that is made has no plain tables (compact.h) */
 	/*

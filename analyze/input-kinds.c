@@ -55,6 +55,18 @@ static int open_trace(const char *path, struct feed *feed)
 	return r;
 }
 
+int feed_open_growing(const struct feed_growing *growing, struct feed *ret_feed)
+{
+	struct feed feed = { 0 };
+	int r = open_trace(growing->path, &feed);
+
+	if (r < 0)
+		return r;
+	trace_reader_grows(feed.self, growing->wait, growing->context);
+	*ret_feed = feed;
+	return 0;
+}
+
 /* ---- By the first bytes ---- */
 
 static const struct {

@@ -1304,7 +1304,7 @@ CREATE TABLE site_curve (
     stack_id   INTEGER NOT NULL, -- as `site.stack_id`
     live_bytes BLOB NOT NULL,    -- [bytes] 32 little-endian numbers, of as many bytes each as the
                                  -- largest needs: the most that was live in each 1/32 of
-                                 -- `run.duration_ns`
+                                 -- `run.duration_ns`, or at most 1/64 of it before or behind
     PRIMARY KEY (run_id, stack_id)
 ) WITHOUT ROWID;
 

@@ -32,6 +32,16 @@ struct feed {
 	uint64_t skew_ns;
 };
 
+/* A trace that is being written; wait and context as of trace_reader_grows(). */
+struct feed_growing {
+	const char *path; /* its name now */
+	int64_t (*wait)(void *context, uint64_t n_bytes); /* called by one thread */
+	void *context;
+};
+
+/* Open it. Returns 0 or what trace_reader_open() does. */
+int feed_open_growing(const struct feed_growing *growing, struct feed *ret_feed);
+
 /* Whether a file begins as one of the kinds does. False also when it cannot be read. */
 bool feed_is_known(const char *path);
 

@@ -241,8 +241,7 @@ static int add_pattern(struct results *results, const char *pattern)
 	return r < 0 ? r : results->n > n ? 0 : -ENODATA;
 }
 
-/* One file. Without a name of its own it is called as the folder around it. */
-static int add_file(struct results *results, char *path)
+int results_add_file(struct results *results, const char *path)
 {
 	struct result result = { 0 };
 	auto_free char *folder = strdup(path);
@@ -271,7 +270,7 @@ int results_add(struct results *results, const char *operand)
 	if (stat(path, &st) < 0)
 		return errno == ENOENT && strpbrk(path, "*?[") ? add_pattern(results, path)
 							       : -errno;
-	return S_ISDIR(st.st_mode) ? add_folder(results, path) : add_file(results, path);
+	return S_ISDIR(st.st_mode) ? add_folder(results, path) : results_add_file(results, path);
 }
 
 /* ---- Order ---- */

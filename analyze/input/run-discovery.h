@@ -42,6 +42,12 @@ struct results {
 int results_add(struct results *results, const char *operand);
 
 /*
+ * Add one file, which need not be there yet. Without a name of its own it is called as the folder
+ * around it. Returns 0 or -ENOMEM.
+ */
+int results_add_file(struct results *results, const char *path);
+
+/*
  * What the name of a trace or folder says of its run beside others that are called the same:
  * "before" of before.mst, without a number at its end. Allocated; NULL: nothing (a name that
  * `record` chose), or no memory.

@@ -242,6 +242,16 @@ int samples_code(struct samples *samples, uint32_t process, const struct trace_c
 	return code_store_add(samples->code, process, head, bytes);
 }
 
+void samples_damaged(struct samples *samples)
+{
+	code_store_damaged(samples->code);
+}
+
+int64_t samples_wait_ns(const struct samples *samples, int64_t read_ns)
+{
+	return code_store_wait_ns(samples->code, read_ns);
+}
+
 const int64_t *samples_next_ns(const struct samples *samples)
 {
 	return &samples->queue.next_ns;

@@ -75,7 +75,7 @@ struct sample_context {
 	struct owners *owners;
 	struct sample_clock clock;
 	struct sample_sink sink;
-	const char *trace_path; /* NULL: the trace is no file of ours */
+	const char *trace_path; /* NULL: it is no file of ours, or grows */
 	unsigned machine; /* ELF e_machine of the trace */
 	unsigned estimators; /* enum decode_estimator; 0: DECODE_ESTIMATORS */
 };
@@ -124,6 +124,15 @@ int samples_code(struct samples *samples, uint32_t process, const struct trace_c
 		 const void *bytes);
 int samples_aux(struct samples *samples, uint32_t source, const struct trace_aux *head,
 		const void *bytes);
+
+/* Something of the trace is lost, before what comes now. */
+void samples_damaged(struct samples *samples);
+
+/*
+ * So long behind a sample what the trace has still says something of it: samples_advance() is not
+ * to come nearer to read_ns, the last commit.
+ */
+int64_t samples_wait_ns(const struct samples *samples, int64_t read_ns);
 
 /* The time of the earliest record that waits for its turn; INT64_MAX: none. Kept up to date. */
 const int64_t *samples_next_ns(const struct samples *samples);

@@ -12,6 +12,12 @@
 #include "store/totals/totals.h"
 
 #define SLOTS 32u
+/*
+ * How long a run lasts is known at its end: until then slots are of 2^n ns, and are joined two by
+ * two when there are too many.
+ */
+#define FINE_SLOTS 128u
+#define FIRST_LOG2 10u
 
 struct site {
 	uint64_t live_bytes;
@@ -19,29 +25,19 @@ struct site {
 };
 
 struct picture_curves {
-	uint64_t duration;
 	struct site *sites; /* from 1 on */
 	size_t n_sites_allocated;
 	int64_t *keys; /* of them */
 	size_t n_keys; /* that are in use, with [0] */
 	size_t n_keys_allocated;
 	struct key_map numbers; /* of keys: places in sites */
-	uint64_t now; /* time of the last end */
+	unsigned slot_log2; /* how long one is */
 	unsigned slot; /* at hand */
-	uint64_t next; /* time at which the slot behind it begins */
-	uint64_t *most[SLOTS]; /* of the slots before it, by site */
-	size_t n_most[SLOTS];
+	uint64_t *most[FINE_SLOTS]; /* of the slots before it, by site */
+	size_t n_most[FINE_SLOTS];
 };
 
 /* ---- Sites ---- */
-
-/* The first time that is in a slot. */
-static uint64_t begin_of(const struct picture_curves *curves, unsigned slot)
-{
-	unsigned __int128 from = (unsigned __int128)curves->duration * slot;
-
-	return slot < SLOTS ? (uint64_t)((from + SLOTS - 1) / SLOTS) : UINT64_MAX;
-}
 
 /* What a site holds when a slot begins is the most of it so far. */
 static int next_slot(struct picture_curves *curves)
@@ -57,16 +53,35 @@ static int next_slot(struct picture_curves *curves)
 	}
 	curves->most[curves->slot] = most;
 	curves->n_most[curves->slot++] = n;
-	curves->next = begin_of(curves, curves->slot + 1);
 	return 0;
+}
+
+/* All slots are used: the later one of two knows at least as many sites. */
+static void join_slots(struct picture_curves *curves)
+{
+	curves->slot = FINE_SLOTS / 2;
+	curves->slot_log2++;
+	for (unsigned i = 0; i < FINE_SLOTS / 2; i++) {
+		uint64_t *before = curves->most[2 * i], *most = curves->most[2 * i + 1];
+
+		for (size_t k = 0; k < curves->n_most[2 * i]; k++)
+			most[k] = before[k] > most[k] ? before[k] : most[k];
+		free(before);
+		curves->most[2 * i] = curves->most[2 * i + 1] = NULL;
+		curves->most[i] = most;
+		curves->n_most[i] = curves->n_most[2 * i + 1];
+	}
 }
 
 static int reach(struct picture_curves *curves, uint64_t time)
 {
 	int r = 0;
 
-	while (time >= curves->next && curves->next < UINT64_MAX && r == 0)
+	while (r == 0 && time >> curves->slot_log2 > curves->slot) {
 		r = next_slot(curves);
+		if (curves->slot == FINE_SLOTS)
+			join_slots(curves);
+	}
 	return r;
 }
 
@@ -110,14 +125,13 @@ int picture_curves_freed(struct picture_curves *curves, uint32_t number, uint64_
 	return r;
 }
 
-struct picture_curves *picture_curves_open(int64_t duration_ns)
+struct picture_curves *picture_curves_open(void)
 {
 	struct picture_curves *curves = calloc(1, sizeof(*curves));
 
 	if (!curves)
 		return NULL;
-	curves->duration = duration_ns > 0 ? (uint64_t)duration_ns : 1;
-	curves->next = begin_of(curves, 1);
+	curves->slot_log2 = FIRST_LOG2;
 	return array_add(curves->keys, curves->n_keys, curves->n_keys_allocated, 0) == 0
 		       ? curves
 		       : picture_curves_close(curves);
@@ -127,7 +141,7 @@ struct picture_curves *picture_curves_close(struct picture_curves *curves)
 {
 	if (!curves)
 		return NULL;
-	for (unsigned i = 0; i < SLOTS; i++)
+	for (unsigned i = 0; i < FINE_SLOTS; i++)
 		free(curves->most[i]);
 	free_all(curves->sites, curves->keys);
 	key_map_finish(&curves->numbers);
@@ -135,13 +149,32 @@ struct picture_curves *picture_curves_close(struct picture_curves *curves)
 	return NULL;
 }
 
-static int write_site(const struct picture_curves *curves, size_t number, sqlite3_stmt *insert)
+/* In a part of the run, to the next borders of slots. */
+static uint64_t most_of(const struct picture_curves *curves, size_t number, uint64_t from,
+			uint64_t to)
+{
+	uint64_t most = 0;
+
+	unsigned log2 = curves->slot_log2;
+
+	for (uint64_t i = from >> log2; i < curves->slot && i << log2 < to; i++) {
+		if (number < curves->n_most[i] && curves->most[i][number] > most)
+			most = curves->most[i][number];
+	}
+	return most;
+}
+
+static int write_site(const struct picture_curves *curves, size_t number, uint64_t duration,
+		      sqlite3_stmt *insert)
 {
 	uint8_t bytes[SLOTS * sizeof(uint64_t)];
 	uint64_t most[SLOTS], bits = 1;
 
-	for (unsigned i = 0; i < SLOTS; i++) {
-		most[i] = number < curves->n_most[i] ? curves->most[i][number] : 0;
+	for (uint64_t i = 0; i < SLOTS; i++) {
+		uint64_t from = (uint64_t)((unsigned __int128)duration * i / SLOTS);
+		uint64_t to = (uint64_t)((unsigned __int128)duration * (i + 1) / SLOTS);
+
+		most[i] = most_of(curves, number, from, i + 1 < SLOTS ? to : UINT64_MAX);
 		bits |= most[i];
 	}
 	unsigned width = (64 - (unsigned)__builtin_clzll(bits) + 7) / 8;
@@ -162,19 +195,20 @@ int picture_curves_name(struct picture_curves *curves, const struct tally *tally
 	return r;
 }
 
-int picture_curves_write(struct picture_curves *curves, struct db *db, int64_t run_id)
+int picture_curves_write(struct picture_curves *curves, struct db *db, int64_t run_id,
+			 int64_t duration_ns)
 {
+	uint64_t duration = duration_ns > 0 ? (uint64_t)duration_ns : 1;
 	auto_statement sqlite3_stmt *insert = NULL;
 	int r = statement_prepare(
 		db_handle(db),
 		"INSERT INTO site_curve(run_id, stack_id, live_bytes) VALUES(?, ?, ?)", &insert);
 
+	r = r ?: reach(curves, duration) ?: next_slot(curves);
 	if (r == 0)
 		statement_integer(insert, 1, run_id);
-	while (r == 0 && curves->slot < SLOTS)
-		r = next_slot(curves);
 	for (size_t i = 1; i < curves->n_keys && r == 0; i++)
-		r = write_site(curves, i, insert);
+		r = write_site(curves, i, duration, insert);
 	return r;
 }
 

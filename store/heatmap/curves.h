@@ -13,8 +13,8 @@ struct db;
 
 struct picture_curves;
 
-/* Of the blocks of a run, which lasts duration_ns. NULL without memory. */
-struct picture_curves *picture_curves_open(int64_t duration_ns);
+/* Of the blocks of a run. NULL without memory. */
+struct picture_curves *picture_curves_open(void);
 struct picture_curves *picture_curves_close(struct picture_curves *curves); /* accepts NULL */
 
 /*
@@ -36,8 +36,9 @@ int picture_curves_freed(struct picture_curves *curves, uint32_t number, uint64_
 struct tally;
 int picture_curves_name(struct picture_curves *curves, const struct tally *tally);
 
-/* Store what was found; keys are stack ids. Returns 0 or a negative errno. */
-int picture_curves_write(struct picture_curves *curves, struct db *db, int64_t run_id);
+/* Store what was found of a run that has lasted so long; keys are stack ids. 0 or an errno. */
+int picture_curves_write(struct picture_curves *curves, struct db *db, int64_t run_id,
+			 int64_t duration_ns);
 
 /* Memory levels of a run as numbers. */
 #define PICTURE_MAX_LEVELS 64u

@@ -165,13 +165,12 @@ struct db;
 int picture_write(struct db *db, int64_t run_id);
 
 /*
- * The same from blocks that are told while they are imported, by one thread, when it is known how
- * long the run will last. NULL without memory.
+ * The same from blocks that are told while they are imported, by one thread. NULL without memory.
  */
 struct picture_build;
 struct picture_row_block;
 struct tally;
-struct picture_build *picture_build_open(int64_t duration_ns);
+struct picture_build *picture_build_open(void);
 struct picture_build *picture_build_close(struct picture_build *build); /* accepts NULL */
 
 /*
@@ -185,6 +184,6 @@ int picture_build_name(struct picture_build *build, const struct tally *tally);
 
 /*
  * Store the pictures of a run, and the sums of touches in its stretches (stretches.h) meanwhile.
- * build: has its blocks; NULL, or made for another duration: its rows are read.
+ * build: has its blocks; NULL: its rows are read.
  */
 int summaries_write(struct db *db, int64_t run_id, struct picture_build *build);

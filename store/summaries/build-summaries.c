@@ -64,14 +64,13 @@ static void cleanup_build(struct picture_build **build)
 }
 #define auto_build __attribute__((cleanup(cleanup_build)))
 
-struct picture_build *picture_build_open(int64_t duration_ns)
+struct picture_build *picture_build_open(void)
 {
 	struct picture_build *build = calloc(1, sizeof(*build));
 
 	if (!build)
 		return NULL;
-	build->duration_ns = picture_held_ns(duration_ns);
-	build->curves = picture_curves_open(build->duration_ns);
+	build->curves = picture_curves_open();
 	return build->curves ? build : picture_build_close(build);
 }
 
@@ -92,11 +91,7 @@ static int add_process(struct picture_build *build, int64_t process_id)
 	if (r < 0)
 		return r;
 	struct process *process = &build->processes[build->n_processes];
-	*process = (struct process){
-		.id = process_id,
-		.from_ns = 0,
-		.to_ns = build->duration_ns,
-	};
+	*process = (struct process){ .id = process_id };
 	build->n_processes++;
 	picture_ranges_init(&process->ranges);
 	return key_map_put(&build->numbers, (uint64_t)process_id, 0, build->n_processes);
@@ -279,6 +274,7 @@ static int write_process(struct picture_build *build, struct process *process)
 	int r = picture_ranges_settle(&process->ranges);
 
 	process->end_ns = end_of_process(build, process->id);
+	widen(process, 0, build->duration_ns);
 	if (process->has_left)
 		widen(process, process->from_ns, process->end_ns);
 
@@ -333,7 +329,7 @@ static int64_t duration_of(struct db *db, int64_t run_id)
 
 static int write_all(struct picture_build *build)
 {
-	int r = picture_curves_write(build->curves, build->db, build->run_id);
+	int r = picture_curves_write(build->curves, build->db, build->run_id, build->duration_ns);
 
 	r = r ?: scan_touches(build);
 	r = r ?: picture_regions_open(build->db, build->run_id, &build->regions);
@@ -349,11 +345,12 @@ int picture_write(struct db *db, int64_t run_id)
 
 	if (r < 0 || duration_ns < 0)
 		return r;
-	auto_build struct picture_build *build = picture_build_open(duration_ns);
+	auto_build struct picture_build *build = picture_build_open();
 	if (!build)
 		return -ENOMEM;
 	build->db = db;
 	build->run_id = run_id;
+	build->duration_ns = duration_ns;
 	return scan_blocks(build) ?: write_all(build);
 }
 
@@ -364,9 +361,10 @@ int picture_build_name(struct picture_build *build, const struct tally *tally)
 
 int summaries_write(struct db *db, int64_t run_id, struct picture_build *build)
 {
-	if (!build || build->duration_ns != duration_of(db, run_id))
+	if (!build)
 		return picture_write(db, run_id);
 	build->db = db;
 	build->run_id = run_id;
+	build->duration_ns = duration_of(db, run_id);
 	return write_all(build);
 }

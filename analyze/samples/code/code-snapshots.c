@@ -51,6 +51,7 @@ struct code_store {
 	const char *trace_path;
 	struct code_history *history; /* NULL: no code changes, as far as was read */
 	struct data_history *data_history; /* NULL: nothing was read of data that may change */
+	bool is_damaged; /* the trace is, as far as was read */
 	uint64_t sample_ip;
 	struct code_map *maps;
 	size_t n_maps;
@@ -140,6 +141,32 @@ static int add_snapshot(struct code_store *store, uint32_t process, bool is_data
 	return key_map_put(map, process, page, (uintptr_t)snapshot);
 }
 
+static int add_held(struct code_store *store, uint32_t process, const struct trace_code *head,
+		    const void *bytes)
+{
+	if (store->is_damaged)
+		return 0;
+	if (!store->data_history)
+		store->data_history = data_history_create();
+	return store->data_history
+		       ? data_history_add(store->data_history, &store->clock, process, head, bytes)
+		       : -ENOMEM;
+}
+
+void code_store_damaged(struct code_store *store)
+{
+	store->is_damaged = true;
+	if (store->data_history)
+		data_history_end(store->data_history);
+}
+
+int64_t code_store_wait_ns(const struct code_store *store, int64_t read_ns)
+{
+	if (!store->data_history || store->is_damaged)
+		return 0;
+	return read_ns < DATA_HISTORY_BEGIN_NS ? DATA_HISTORY_BEGIN_NS : 2 * DATA_HISTORY_NS;
+}
+
 int code_store_add(struct code_store *store, uint32_t process, const struct trace_code *head,
 		   const void *bytes)
 {
@@ -153,10 +180,12 @@ int code_store_add(struct code_store *store, uint32_t process, const struct trac
 		end_ns = clock->from_raw(clock->user, head->end_raw_ns) + MARGIN_NS;
 	}
 
-	if (head->kind == TRACE_CODE_CHANGING && !store->history && store->trace_path)
-		return code_history_read(store->trace_path, &store->clock, &store->history);
-	if (head->kind == TRACE_CODE_HELD && !store->data_history && store->trace_path)
-		return data_history_read(store->trace_path, &store->clock, &store->data_history);
+	if (head->kind == TRACE_CODE_CHANGING && !store->history)
+		return store->trace_path ? code_history_read(store->trace_path, &store->clock,
+							     &store->history)
+					 : -EOPNOTSUPP;
+	if (head->kind == TRACE_CODE_HELD)
+		return add_held(store, process, head, bytes);
 	if (end < head->address || head->kind > TRACE_CODE_DATA)
 		return 0;
 	for (uint64_t start = head->address; start < end;) {

@@ -15,7 +15,7 @@ struct code_store;
 
 /*
  * All must outlive it; trace_path is the file that code comes from, for code that changes where it
- * lies (code-history.h; NULL: there is none). Returns 0 or -ENOMEM.
+ * lies (code-history.h; NULL: such frames are -EOPNOTSUPP). Returns 0 or -ENOMEM.
  */
 int code_store_create(const struct sample_context *context, struct code_store **ret_store);
 struct code_store *code_store_destroy(struct code_store *store); /* accepts NULL */
@@ -23,6 +23,12 @@ struct code_store *code_store_destroy(struct code_store *store); /* accepts NULL
 /* A CODE frame of an image: head->n_bytes of bytes are copied. 0 or a negative errno. */
 int code_store_add(struct code_store *store, uint32_t process, const struct trace_code *head,
 		   const void *bytes);
+
+/* Something of the trace is lost: what was read of data that may change says nothing any more. */
+void code_store_damaged(struct code_store *store);
+
+/* So long behind a sample what is added still says something of it; all up to read_ns was. */
+int64_t code_store_wait_ns(const struct code_store *store, int64_t read_ns);
 
 /* An executable map came, or code that is mapped got another protection. */
 struct code_map {

@@ -7,19 +7,33 @@
  * samples in that loop load from; where there was none, only if of the hundred readings around in
  * time none that can tell did. Readings at all samples of a loop count, at whichever instruction.
  *
- * Read in one go, since readings behind a sample say something of it. One thread.
+ * Samples wait until what was read so long behind them is known. One thread.
  */
 #include <stddef.h>
 #include <stdint.h>
 
 #include "analyze/samples/samples.h"
 
+/* A reading later than that behind a sample says nothing of it. */
+#define DATA_HISTORY_NS INT64_C(200000000)
+
+/* Of the begin of a run so much is read at once: until then no loop has told enough of itself. */
+#define DATA_HISTORY_BEGIN_NS INT64_C(1000000000)
+
 struct data_history;
 
-/* Read all of a trace; times are converted by the clock. 0 or a negative errno. */
-int data_history_read(const char *path, const struct sample_clock *clock,
-		      struct data_history **ret_history);
+struct data_history *data_history_create(void); /* NULL: no memory */
 struct data_history *data_history_destroy(struct data_history *history); /* accepts NULL */
+
+/*
+ * Add the readings of a CODE frame of kind HELD, in the order of the trace; times are converted by
+ * the clock. Returns 0 or -ENOMEM.
+ */
+int data_history_add(struct data_history *history, const struct sample_clock *clock,
+		     uint32_t process, const struct trace_code *head, const void *bytes);
+
+/* Something of the trace is lost, which may have shown a change: nothing is known any more. */
+void data_history_end(struct data_history *history);
 
 /* What a sample's window asks for. */
 struct data_question {

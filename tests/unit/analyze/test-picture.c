@@ -391,32 +391,65 @@ END_TEST
 
 /* ---- Curves ---- */
 
-/* The most that a site held in each slot, by looking at all blocks for each allocation. */
+#define FINE 128u
+
+/* Slots of 2^n ns, as few as reach over all that happens. */
+static unsigned slot_log2(const struct picture_world *world)
+{
+	uint64_t last = (uint64_t)world->shape.duration_ns;
+	unsigned log2 = 10;
+
+	for (size_t i = 0; i < world->shape.n_blocks; i++) {
+		const struct row_block *block = &world->blocks[i];
+		uint64_t end = (uint64_t)(block->is_freed ? block->end_ns : block->allocated_ns);
+		last = end > last ? end : last;
+	}
+	while (last >> log2 >= FINE)
+		log2++;
+	return log2;
+}
+
+/* What a site held at a time; with what is born then up to block n. */
+static uint64_t held_at(const struct picture_world *world, int64_t site, uint64_t at, size_t n)
+{
+	uint64_t sum = 0;
+
+	for (size_t j = 0; j < world->shape.n_blocks; j++) {
+		const struct row_block *block = &world->blocks[j];
+		bool is_live = !block->is_freed || (uint64_t)block->end_ns > at || n == j;
+		bool is_born =
+			n < world->shape.n_blocks ? j <= n : (uint64_t)block->allocated_ns < at;
+
+		if (block->site == site && is_born && is_live)
+			sum += block->size;
+	}
+	return sum;
+}
+
+/*
+ * The most that a site held in each 1/32 of the run, to the next borders of slots: at their begins,
+ * and at each allocation.
+ */
 static void expect_curve(const struct picture_world *world, int64_t site, uint64_t most[32])
 {
-	uint64_t width_32 = (uint64_t)world->shape.duration_ns;
+	uint64_t duration = (uint64_t)world->shape.duration_ns, fine[FINE] = { 0 };
+	unsigned log2 = slot_log2(world);
+	size_t n = world->shape.n_blocks;
 
+	for (uint64_t slot = 0; slot < FINE; slot++)
+		fine[slot] = held_at(world, site, slot << log2, n);
+	for (size_t i = 0; i < n; i++) {
+		uint64_t at = (uint64_t)world->blocks[i].allocated_ns;
+		uint64_t sum = held_at(world, site, at, i);
+		uint64_t *of = &fine[at >> log2];
+		*of = sum > *of ? sum : *of;
+	}
 	memset(most, 0, 32 * sizeof(*most));
-	for (size_t slot = 0; slot < 32; slot++) {
-		for (size_t i = 0; i <= world->shape.n_blocks; i++) {
-			/* At the beginning of the slot, and at each allocation in it. */
-			uint64_t at = i < world->shape.n_blocks
-					      ? (uint64_t)world->blocks[i].allocated_ns
-					      : (width_32 * slot + 31) / 32;
-			uint64_t of = at * 32 / width_32, sum = 0;
-			if ((of < 32 ? of : 31) != slot)
-				continue;
-			for (size_t j = 0; j < world->shape.n_blocks; j++) {
-				const struct row_block *block = &world->blocks[j];
-				uint64_t allocation = (uint64_t)block->allocated_ns;
-				bool is_live = !block->is_freed || (uint64_t)block->end_ns > at ||
-					       (i == j);
-				bool is_born = i < world->shape.n_blocks ? j <= i : allocation < at;
-				if (block->site == site && is_born && is_live)
-					sum += block->size;
-			}
-			most[slot] = sum > most[slot] ? sum : most[slot];
-		}
+	for (uint64_t i = 0; i < 32; i++) {
+		uint64_t to = i == 31 ? UINT64_MAX : duration * (i + 1) / 32;
+		uint64_t slot = duration * i / 32 >> log2;
+		for (; slot < FINE && slot << log2 < to; slot++)
+			most[i] = fine[slot] > most[i] ? fine[slot] : most[i];
 	}
 }
 
