@@ -16,6 +16,7 @@
 #include "cli/cmd.h"
 #include "cli/copy-run.h"
 #include "cli/database.h"
+#include "cli/follow.h"
 #include "cli/functions-table.h"
 #include "cli/heimdallr-variables.h"
 #include "cli/options/record-options.h"
@@ -397,6 +398,64 @@ static void archive(const char *trace, struct live_files *files, bool is_quiet)
 	cmd_archive_trace(trace, NULL, &places, is_quiet);
 }
 
+enum analyze_when {
+	ANALYZE_NOT,
+	ANALYZE_AFTER,
+	ANALYZE_BESIDE,
+};
+
+/* Usage is refused as CMD_USAGE. */
+static int read_when(const struct option_set *options, enum analyze_when *ret_when)
+{
+	static const struct {
+		const char *word;
+		enum analyze_when when;
+	} words[] = {
+		{ "-", ANALYZE_BESIDE },
+		{ "beside", ANALYZE_BESIDE },
+		{ "after", ANALYZE_AFTER },
+		{ "no", ANALYZE_NOT },
+	};
+	const char *text = option_text(options, OPTION_ANALYZE);
+	bool is_asked = text || option_text(options, OPTION_REPORT);
+
+	*ret_when = is_asked ? ANALYZE_BESIDE : ANALYZE_NOT;
+	for (size_t i = 0; text; i++) {
+		if (i == sizeof(words) / sizeof(words[0]))
+			return cmd_usage("--analyze=%s: is `beside' (the recording), `after' or "
+					 "`no'",
+					 text);
+		*ret_when = words[i].when;
+		if (strcmp(text, words[i].word) == 0)
+			break;
+	}
+	return CMD_DONE;
+}
+
+/* What changes at the end cannot be read before it. */
+static enum analyze_when when_possible(enum analyze_when when, const struct option_set *options)
+{
+	const char *why = option_text(options, OPTION_LAST)	 ? "--last: the trace is cut"
+			  : option_flag(options, OPTION_ARCHIVE) ? "--archive: symbols are packed"
+								 : NULL;
+
+	if (when != ANALYZE_BESIDE || !why)
+		return when;
+	if (option_text(options, OPTION_ANALYZE) && !option_flag(options, OPTION_QUIET))
+		cmd_warn("%s at the end, so it is analysed after it", why);
+	return ANALYZE_AFTER;
+}
+
+/* --analyze: whoever opens the trace next finds its database. */
+static void make_database(const char *trace, const struct option_set *options)
+{
+	struct db *db = NULL;
+
+	if (database_open(trace, options, &db) == CMD_DONE && !option_flag(options, OPTION_QUIET))
+		cmd_warn("it is analysed: report, view and query answer at once");
+	db_close(db);
+}
+
 /* Record, say it, and do what options ask for at the end. The exit status. */
 static int record_once(struct run_options *run, struct saying *saying)
 {
@@ -404,6 +463,7 @@ static int record_once(struct run_options *run, struct saying *saying)
 	const char *name = option_command(options->command)->name;
 	auto_live_files struct live_files *files =
 		option_flag(options, OPTION_ARCHIVE) ? live_files_create() : NULL;
+	struct follow follow = FOLLOW_CLOSED;
 	struct run_observer observer = {
 		.user = saying,
 		.started = say_start,
@@ -411,9 +471,11 @@ static int record_once(struct run_options *run, struct saying *saying)
 		.progress = say_progress,
 		.loaded = files ? live_files_add : NULL,
 		.files = files,
+		.follower = &follow,
 	};
 	struct run_summary summary;
 	char message[OPTION_MESSAGE_BYTES];
+	enum analyze_when when;
 
 	if (option_flag(options, OPTION_ARCHIVE))
 		run->beside = ARCHIVE_SUFFIX;
@@ -422,17 +484,27 @@ static int record_once(struct run_options *run, struct saying *saying)
 	if (option_text(options, OPTION_REPORT) &&
 	    cmd_check_new(option_text(options, OPTION_REPORT), options) != CMD_DONE)
 		return CMD_FAILED;
+	if (read_when(options, &when) != CMD_DONE)
+		return CMD_USAGE;
+	when = when_possible(when, options);
+	if (when == ANALYZE_BESIDE)
+		follow_start(options, &follow);
+	run->follower = follow.process.pid > 0 ? follow.process.pid : 0;
+	observer.grown = run->follower ? follow_grown : NULL;
 	int r = run_record(run, &observer, &summary);
 	if (summary.problem[0])
 		cmd_fail("%s", summary.problem);
+	if (r == 0 && !option_flag(options, OPTION_QUIET))
+		say_summary(&summary, run, options);
+	follow_finish(&follow);
 	if (r < 0)
 		return summary.exit_status;
-	if (!option_flag(options, OPTION_QUIET))
-		say_summary(&summary, run, options);
 	if (option_flag(options, OPTION_ARCHIVE))
 		archive(summary.output, files, option_flag(options, OPTION_QUIET));
 	if (option_text(options, OPTION_REPORT))
 		report(summary.output, options);
+	else if (when != ANALYZE_NOT)
+		make_database(summary.output, options);
 	return summary.exit_status;
 }
 

@@ -22,9 +22,9 @@
 #include "series/execute.h"
 
 /* What the series says itself, of each run. */
-static const char *const own[] = {
-	"output", "dir", "force", "report-on-exit", "quiet", "help", "functions-dry-run", "format"
-};
+static const char *const own[] = { "output",  "dir",   "force", "report-on-exit",
+				   "analyze", "quiet", "help",	"functions-dry-run",
+				   "format" };
 
 /*
  * Begin a set of `record` with its defaults and variables, without a command. 0 or a negative

@@ -4,11 +4,12 @@
 
 #include "common/cleanup.h"
 #include "runner/collector.h"
+#include "runner/processes/image-proc.h"
 
 #define BEHIND_ROUNDS 16 /* some 100 ms */
 
 /* By what runs at this moment, on all of the machine; the caller is one of them. */
-static unsigned n_idle_cpus(void)
+static unsigned n_idle_cpus(pid_t follower)
 {
 	auto_fclose FILE *load = fopen("/proc/loadavg", "re");
 	unsigned n_running;
@@ -17,13 +18,15 @@ static unsigned n_idle_cpus(void)
 	if (!load || fscanf(load, "%*s %*s %*s %u/", &n_running) != 1 ||
 	    sched_getaffinity(0, sizeof(cpus), &cpus) < 0)
 		return 0;
+	if (follower)
+		n_running -= image_count_running(follower);
 	unsigned n_cpus = (unsigned)CPU_COUNT(&cpus);
 	return n_cpus > n_running ? n_cpus - n_running : 0;
 }
 
 void collector_use_lanes(struct collector *collector)
 {
-	unsigned n = collector->lanes_wanted ?: 1 + n_idle_cpus();
+	unsigned n = collector->lanes_wanted ?: 1 + n_idle_cpus(collector->options->follower);
 
 	collector->n_lanes = drain_use_lanes(&collector->drain, n);
 }

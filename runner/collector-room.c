@@ -314,6 +314,8 @@ int collector_commit(struct collector *collector)
 	collector->last_pair = clock_pair_read(collector->clock);
 	store_clock(collector->writer, &collector->last_pair);
 	write_trips(collector);
+	/* Who reads the segment knows what memory held at its samples. */
+	samples_flush(&collector->samples);
 	struct trace_commit commit =
 		collector_commit_at(collector, drain_safe_ticks(&collector->drain));
 	int err = trace_writer_commit(collector->writer, &commit, NULL);
@@ -325,6 +327,7 @@ int collector_commit(struct collector *collector)
 		collector->retry_ns = 0;
 		collector->retry_wait_ns = 0;
 		collector->last.has_saved = true;
+		collector_tell_growth(collector);
 		return 0;
 	case EAGAIN:
 		collector_wait_for_room(collector);

@@ -19,6 +19,19 @@ void collector_warn(struct collector *collector, const char *format, ...)
 	collector->observer->warn(collector->observer->user, line);
 }
 
+void collector_tell_growth(const struct collector *collector)
+{
+	const struct run_observer *observer = collector->observer;
+
+	if (observer && observer->grown)
+		observer->grown(observer->follower,
+				&(struct run_growth){
+					.path = collector->output->partial,
+					.name = collector->output->path,
+					.n_bytes = trace_writer_file_bytes(collector->writer),
+				});
+}
+
 void collector_refuse(struct control_reply *answer, int err, const char *format, ...)
 {
 	va_list arguments;

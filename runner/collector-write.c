@@ -149,5 +149,8 @@ int collector_end(struct collector *collector)
 	store_counts(collector, ticks);
 	store_exit(collector, ticks);
 	struct trace_commit commit = collector_commit_at(collector, collector->last_pair.ticks);
-	return trace_writer_finish(collector->writer, &commit);
+	int err = trace_writer_finish(collector->writer, &commit);
+
+	collector_tell_growth(collector);
+	return err;
 }

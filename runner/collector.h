@@ -430,6 +430,8 @@ void collector_set(struct collector *collector, const char *text, struct control
  * it is done with.
  */
 int collector_take_request(struct collector *collector, int fd);
+/* What is committed stays in the file: whoever follows it may read so far. */
+void collector_tell_growth(const struct collector *collector);
 /* Say one line to a person. */
 __attribute__((format(printf, 2, 3))) void collector_warn(struct collector *collector,
 							  const char *format, ...);

@@ -124,6 +124,7 @@ struct run_options {
 	uint64_t attach_timeout_ns; /* that its threads may take to leave malloc; 0: 2 s */
 	/* run_observer.progress is called that often, 1 s at least; 0: never */
 	uint64_t progress_ns;
+	pid_t follower; /* a process that runs on idle CPUs only: its threads take none; 0: none */
 	uint64_t duration_ns; /* of attached ones: then they are left; 0: until somebody says so */
 	bool is_natural; /* leave the program alone: with no_alloc and source "none", to time it */
 	const struct run_functions *functions; /* NULL: none */

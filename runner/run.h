@@ -44,6 +44,13 @@ struct run_file {
 	size_t build_id_bytes; /* 0: not known */
 };
 
+/* What of a trace is in its file for good; a file that is cut (--last) never is. */
+struct run_growth {
+	const char *path; /* its name now */
+	const char *name; /* that at the end */
+	uint64_t n_bytes; /* from its begin on */
+};
+
 struct run_observer {
 	void *user;
 	void (*started)(void *user, const struct run_start *start);
@@ -54,6 +61,9 @@ struct run_observer {
 	/* Called while the process lives, as a rule; by the collector. May be NULL. */
 	void (*loaded)(void *files, const struct run_file *file);
 	void *files;
+	/* Behind each segment, and the end. Called by the recorder's thread. May be NULL. */
+	void (*grown)(void *follower, const struct run_growth *growth);
+	void *follower;
 };
 
 struct run_summary {

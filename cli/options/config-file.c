@@ -30,7 +30,7 @@ struct reading {
 /* Options of a folder's file that write, overwrite, run or let out something. */
 static const enum option_id never_of_folder[] = {
 	OPTION_FORCE,	    OPTION_ARCHIVE, OPTION_BUFFERS,   OPTION_EXECUTOR,	 OPTION_PRIVATE,
-	OPTION_SBATCH_ARGS, OPTION_RETRY,   OPTION_ANONYMISE, OPTION_ON_TRIGGER,
+	OPTION_SBATCH_ARGS, OPTION_RETRY,   OPTION_ANONYMISE, OPTION_ON_TRIGGER, OPTION_ANALYZE,
 };
 
 /* What is only read: what is accepted, and what is compared with, belongs to a project. */

@@ -535,6 +535,20 @@ bool image_is_stopped(pid_t pid)
 	return state_of(pid) == 'T';
 }
 
+static int count_running(void *user, pid_t tid)
+{
+	*(unsigned *)user += state_of(tid) == 'R';
+	return 0;
+}
+
+unsigned image_count_running(pid_t pid)
+{
+	unsigned n = 0;
+
+	image_each_thread(pid, count_running, &n);
+	return n;
+}
+
 /* Its first thread may have ended alone: others go on for as long as they like. */
 bool image_is_ending(pid_t pid)
 {

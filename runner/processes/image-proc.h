@@ -109,6 +109,9 @@ struct image_confinement image_confinement(pid_t tid);
  */
 int image_each_thread(pid_t pid, int (*call)(void *user, pid_t tid), void *user);
 
+/* How many threads of a process run at this moment, or wait for a CPU only. */
+unsigned image_count_running(pid_t pid);
+
 /* How many threads a process has, one that was its first and has ended among them; 0: gone. */
 long image_count_threads(pid_t pid);
 

@@ -14,7 +14,7 @@ TABLE = pathlib.Path(sys.argv[2]).read_text()
 # or shows something, or makes the other ones do so.
 DANGEROUS = [
     ("record", "output"), ("record", "dir"), ("record", "force"),
-    ("record", "report-on-exit"), ("record", "archive"), ("record", "heap"),
+    ("record", "report-on-exit"), ("record", "analyze"), ("record", "archive"), ("record", "heap"),
     ("record", "buffers"), ("record", "private"), ("record", "copy"),
     ("record", "on-trigger"), ("attach", "on-trigger"), ("record", "load"),
     ("instrument", "output"), ("instrument", "trace"), ("instrument", "force"),
