@@ -669,11 +669,6 @@ static int write_rest(struct import *import)
 	r = r ?: import_finish_notes(import);
 	import_begin_phase(import->options, "adding up");
 	r = r ?: memory_write_blocks(import->memory) ?: globals_write(import->globals, handle);
-	if (r == 0 && import->options->force)
-		r = stacks_rename(import->stacks, handle);
-	r = r ?: stacks_write(import->stacks, import->db);
-	r = r ?: guesses_write(import->guesses, import->db, import->run_id, import->tasks);
-	r = r ?: modules_write(import->modules, handle, import->run_id);
 	r = r ?: tasks_write(import->tasks, handle, import->run_id);
 	r = r ?: import_write_estimators(import);
 	if (r == 0)
@@ -681,6 +676,12 @@ static int write_rest(struct import *import)
 					    import->run.system_ns);
 	r = r ?: tally_impute(&import->tally, import->db, import->run_id);
 	r = r ?: tally_write(&import->tally, import->db, import->run_id);
+	/* Late: until then symbols are read beside it. */
+	if (r == 0 && import->options->force)
+		r = stacks_rename(import->stacks, handle);
+	r = r ?: stacks_write(import->stacks, import->db);
+	r = r ?: guesses_write(import->guesses, import->db, import->run_id, import->tasks);
+	r = r ?: modules_write(import->modules, handle, import->run_id);
 	r = r ?: samples_wait(import->samples) ?: memory_write_kinds(import->memory);
 	r = r ?: import_end_run(import);
 	if (r == 0)

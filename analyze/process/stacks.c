@@ -6,6 +6,7 @@
 
 #include "analyze/process/call-texts.h"
 #include "analyze/process/user-frames.h"
+#include "analyze/symbols/ahead.h"
 #include "analyze/symbols/symbols.h"
 #include "common/array.h"
 #include "common/cleanup.h"
@@ -53,6 +54,7 @@ struct stacks {
 	struct tasks *tasks;
 	struct modules *modules;
 	struct objects *objects;
+	struct symbols_ahead *ahead; /* NULL: there is none */
 	struct object *nowhere; /* of code in no module */
 	struct object *kernel;
 	const uint64_t *n_changes;
@@ -109,6 +111,7 @@ struct stacks *stacks_destroy(struct stacks *stacks)
 	if (!stacks)
 		return NULL;
 	array_free(stacks->threads, stacks->n_threads, it, free(it->nodes));
+	symbols_ahead_close(stacks->ahead);
 	free_all(stacks->frames, stacks->stacks);
 	key_map_finish(&stacks->frame_rows);
 	key_map_finish(&stacks->stack_rows);
@@ -205,6 +208,9 @@ static int64_t intern_frame(struct stacks *stacks, struct object *object, uint64
 	if (key_map_put(&stacks->frame_rows, object->number, offset, (uint64_t)row) < 0)
 		return -ENOMEM;
 	stacks->frames[stacks->n_frames++] = (struct stack_frame){ object, offset };
+	if (stacks->n_frames == 1)
+		stacks->ahead = symbols_ahead_open(stacks->objects);
+	symbols_ahead_expect(stacks->ahead, object, offset);
 	return row;
 }
 
@@ -494,6 +500,7 @@ struct frame_writing {
 	sqlite3_stmt *frames;
 	sqlite3_stmt *lines;
 	struct user_frames *users;
+	struct symbols_ahead *ahead;
 };
 
 static int write_frame(const struct stack_frame *frame, int64_t row,
@@ -501,16 +508,17 @@ static int write_frame(const struct stack_frame *frame, int64_t row,
 {
 	struct symbol_line lines[SYMBOLS_MAX_DEPTH];
 	struct user_frame *user = &writing->users->frames[row];
-	size_t n = symbols_lines(frame->object, frame->offset, lines, SYMBOLS_MAX_DEPTH);
-	const char *function =
-		n ? lines[0].function : symbols_function(frame->object, frame->offset);
+	const struct stack_frame named = { symbols_ahead_take(writing->ahead, frame->object),
+					   frame->offset };
+	size_t n = symbols_lines(named.object, named.offset, lines, SYMBOLS_MAX_DEPTH);
+	const char *function = n ? lines[0].function : symbols_function(named.object, named.offset);
 
-	symbols_debug(frame->object); /* for module.debug_info */
+	frame->object->debug = symbols_debug(named.object); /* for module.debug_info */
 	*user = user_frame_of(lines, n, function, frame->object->path);
 	int r = statement_put(writing->frames, "nttnti", row, frame->object->name,
 			      frame->object->path, (int64_t)frame->offset, function,
 			      user->n_depth ? (int64_t)user->n_depth - 1 : INT64_MIN);
-	return r ?: write_lines(writing->lines, row, frame, lines, n);
+	return r ?: write_lines(writing->lines, row, &named, lines, n);
 }
 
 struct order {
@@ -533,6 +541,12 @@ static struct order *order_frames(const struct stacks *stacks)
 	return order;
 }
 
+static void forget(struct symbols_ahead *ahead, struct object *object)
+{
+	object_forget(symbols_ahead_take(ahead, object));
+	object_forget(object);
+}
+
 static int write_frames(struct stacks *stacks, sqlite3 *db, struct user_frames *users)
 {
 	auto_statement sqlite3_stmt *frames = NULL;
@@ -544,12 +558,12 @@ static int write_frames(struct stacks *stacks, sqlite3 *db, struct user_frames *
 		r = statement_insert(db, "frame(id, object, path, offset, function, user_depth)", 6,
 				     &frames);
 	r = r ?: prepare_lines(db, &lines);
-	const struct frame_writing writing = { frames, lines, users };
+	const struct frame_writing writing = { frames, lines, users, stacks->ahead };
 	for (size_t i = 0; r == 0 && i < stacks->n_frames; i++) {
 		const struct stack_frame *frame = &stacks->frames[order[i].frame];
 
 		if (i > 0 && order[i].object != order[i - 1].object)
-			object_forget(stacks->frames[order[i - 1].frame].object);
+			forget(stacks->ahead, stacks->frames[order[i - 1].frame].object);
 		r = write_frame(frame, stacks->first_frame + order[i].frame, &writing);
 	}
 	free(order);

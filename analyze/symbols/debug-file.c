@@ -12,8 +12,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 
-/* Whether a server may be asked. */
-static bool has_servers(void)
+bool debug_server_is_named(void)
 {
 	const char *urls = getenv("DEBUGINFOD_URLS");
 
@@ -70,7 +69,8 @@ static int on_progress(debuginfod_client *client, long n_bytes, long n_all_bytes
 
 static debuginfod_client *client_of(struct debug_server *server, Dwfl *dwfl)
 {
-	debuginfod_client *client = has_servers() && dwfl ? dwfl_get_debuginfod_client(dwfl) : NULL;
+	debuginfod_client *client =
+		debug_server_is_named() && dwfl ? dwfl_get_debuginfod_client(dwfl) : NULL;
 	set_progress_function set_progress;
 	set_user_function set_user;
 
@@ -376,7 +376,7 @@ int debug_file_find(Dwfl_Module *module, void **userdata, const char *name, Dwar
 	if (fd >= 0)
 		return fd;
 	/* libdwfl loads the client of servers, and 20 libraries with it, before it looks. */
-	if (file_name && !has_servers())
+	if (file_name && !debug_server_is_named())
 		return find_usual(file_name, link, &wanted, ret_path);
 	debug_server_expect(object->server, object->dwfl, object->path);
 	return dwfl_standard_find_debuginfo(module, userdata, name, base, file_name, link, checksum,

@@ -55,6 +55,9 @@ struct debug_server {
 	bool has_given_up; /* it did not answer in time: not asked again */
 };
 
+/* Whether one may be asked at all. */
+bool debug_server_is_named(void);
+
 void debug_server_init(struct debug_server *server, const struct symbol_places *places);
 
 /* Before libdwfl may ask, for the file that was loaded from path (which must stay). */

@@ -39,6 +39,17 @@ int objects_create(const struct symbol_places *places, struct objects **ret_obje
 	return 0;
 }
 
+int objects_create_twins(const struct objects *objects, struct objects **ret_twins)
+{
+	if (objects->places.open_loaded || debug_server_is_named())
+		return -ENOTSUP;
+	int r = objects_create(&objects->places, ret_twins);
+
+	if (r == 0 && objects->directory && objects_set_directory(*ret_twins, objects->directory))
+		*ret_twins = objects_destroy(*ret_twins);
+	return r < 0 || *ret_twins ? r : -ENOMEM;
+}
+
 /* The file and everything that was read from it. */
 static void close_object(struct object *object)
 {

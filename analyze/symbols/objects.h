@@ -78,6 +78,12 @@ struct objects;
  * nowhere. Returns 0 or -ENOMEM.
  */
 int objects_create(const struct symbol_places *places, struct objects **ret_objects);
+
+/*
+ * Others, none yet, that are looked for in the same places, while these and what they were told
+ * last. -ENOTSUP: files may come from servers, or from who records them. Or -ENOMEM.
+ */
+int objects_create_twins(const struct objects *objects, struct objects **ret_twins);
 struct objects *objects_destroy(struct objects *objects); /* accepts NULL, returns NULL */
 
 /* Where relative paths start: the working folder of the run. Copied. Returns 0 or -ENOMEM. */

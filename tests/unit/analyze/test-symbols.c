@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "analyze/symbols/ahead.h"
 #include "analyze/symbols/objects.h"
 #include "analyze/symbols/symbols.h"
 #include "common/unwind-table.h"
@@ -379,6 +380,45 @@ static bool make_stripped(const char *folder)
 	return system(command) == 0;
 }
 
+START_TEST(what_is_read_ahead_has_the_names_that_it_has_when_it_is_asked)
+{
+	struct object *missing = objects_get_named(objects, "/nowhere", "/nowhere");
+	struct place place = target_plain();
+	struct symbol_line lines[SYMBOLS_MAX_DEPTH];
+
+	for (int round = 0; round < 2; round++) {
+		struct symbols_ahead *ahead = symbols_ahead_open(objects);
+		ck_assert_ptr_nonnull(ahead);
+		symbols_ahead_expect(ahead, missing, 1);
+		symbols_ahead_expect(ahead, self, place.pc - 1 - bias);
+		if (round > 0) /* else it is stopped at once, wherever it is */
+			usleep(20000);
+		struct object *twin = symbols_ahead_take(ahead, self);
+		ck_assert_ptr_eq(symbols_ahead_take(ahead, self), twin);
+		ck_assert_ptr_eq(symbols_ahead_take(ahead, missing), missing);
+		ck_assert_uint_eq(
+			symbols_lines(twin, place.pc - 1 - bias, lines, SYMBOLS_MAX_DEPTH), 1);
+		ck_assert_str_eq(lines[0].function, "target_plain");
+		ck_assert_int_eq(lines[0].line, place.line);
+		ck_assert_int_eq(symbols_debug(twin), OBJECT_LINES);
+		symbols_ahead_expect(ahead, self, 1); /* too late */
+		object_forget(twin);
+		ck_assert_ptr_eq(symbols_ahead_take(ahead, self), self);
+		symbols_ahead_close(ahead);
+	}
+	ck_assert_ptr_eq(symbols_ahead_take(NULL, self), self);
+	symbols_ahead_expect(NULL, self, 1);
+}
+END_TEST
+
+START_TEST(nothing_is_read_ahead_where_servers_may_be_asked)
+{
+	setenv("DEBUGINFOD_URLS", "http://[::1]:1/", 1);
+	ck_assert_ptr_null(symbols_ahead_open(objects));
+	unsetenv("DEBUGINFOD_URLS");
+}
+END_TEST
+
 START_TEST(a_stripped_file_finds_its_debug_file_by_debuglink)
 {
 	char folder[] = "/tmp/test-symbols-XXXXXX";
@@ -438,6 +478,8 @@ int main(void)
 	tcase_add_test(tcase, the_table_for_unwinding_has_the_begins_of_functions);
 	tcase_add_test(tcase, a_damaged_table_for_unwinding_tells_nothing);
 	tcase_add_test(tcase, a_forgotten_object_answers_again);
+	tcase_add_test(tcase, what_is_read_ahead_has_the_names_that_it_has_when_it_is_asked);
+	tcase_add_test(tcase, nothing_is_read_ahead_where_servers_may_be_asked);
 	tcase_add_test(tcase, a_stripped_file_finds_its_debug_file_by_debuglink);
 	return suite_run(suite);
 }
