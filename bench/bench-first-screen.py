@@ -7,7 +7,9 @@ the first screens took.
 
 bench-first-screen.py [--rounds N] [--old MEMSIGHT] [--trace X.mst] MEMSIGHT
 Without --trace python3 with PYTHONMALLOC=malloc is recorded: json of 60,000 objects, 26 M
-events."""
+events. Then also with --report-on-exit, analysed after the recording and beside it: the seconds
+from the end of the program's work to the last output, and those that its work took; the same of a
+program that pauses."""
 import argparse
 import os
 import shutil
@@ -24,6 +26,19 @@ d = [{"id": i, "name": "n%d" % i, "v": [random.random() for _ in range(6)],
       "t": {"a": str(i), "b": [i, i + 1]}} for i in range(60000)]
 for k in range(3):
     e = json.loads(json.dumps(d))
+"""
+PAUSES = """
+import time
+kept = []
+for turn in range(30):
+    kept.append([str(i) for i in range(20000)])
+    time.sleep(0.1)
+"""
+# Behind other work: when it began and ended.
+TIMED = """import time as clock
+begin_of_work = clock.monotonic()
+%s
+print(begin_of_work, clock.monotonic())
 """
 COMMAND = ["/usr/bin/python3", "-c", WORK]
 ENVIRONMENT = {**os.environ, "PYTHONMALLOC": "malloc"}
@@ -85,6 +100,29 @@ def readers(arguments, folder):
     return found
 
 
+def wait_at_the_end(arguments, folder, work, when):
+    """Seconds behind the end of the work, and those that it took."""
+    trace = os.path.join(folder, "wait.mst")
+    done = subprocess.run(
+        [arguments.memsight, "record", "-q", "-f", "--analyze=" + when, "--report-on-exit", "-o",
+         trace, "--", "/usr/bin/python3", "-c", TIMED % work], stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL, env=ENVIRONMENT, check=True, text=True)
+    ended = time.monotonic()
+    begin, end = map(float, done.stdout.split())
+    return ended - end, end - begin
+
+
+def measure_waits(arguments, folder):
+    for name, work in (("json", WORK), ("one that pauses", PAUSES)):
+        rounds = {"after": [], "beside": []}
+        for _ in range(arguments.rounds):
+            for when, found in rounds.items():
+                found.append(wait_at_the_end(arguments, folder, work, when))
+        for when, found in rounds.items():
+            wait, took = (statistics.median(column) for column in zip(*found))
+            print(f"{name}, analysed {when:6} {wait:8.2f} s behind its end, its work {took:8.2f} s")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=5)
@@ -98,8 +136,10 @@ def main():
         for _ in range(arguments.rounds):
             for reader in found:
                 reader.read()
-    for reader in found:
-        print(reader.line(found[0]))
+        for reader in found:
+            print(reader.line(found[0]))
+        if not arguments.trace:
+            measure_waits(arguments, folder)
 
 
 main()

@@ -204,7 +204,7 @@ def code_that_changes_is_analysed_afterwards(case):
         import ctypes, mmap, time
         memory = mmap.mmap(-1, 4096, prot=7)
         call = ctypes.CFUNCTYPE(None)(ctypes.addressof(ctypes.c_char.from_buffer(memory)))
-        end = time.monotonic() + 1.5
+        end = time.monotonic() + 0.8
         turn = 0
         while time.monotonic() < end:
             turn += 1
