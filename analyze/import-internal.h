@@ -108,7 +108,7 @@ struct import {
 	uint32_t last_window; /* that has ended */
 	int64_t now_ns; /* that the merge has reached */
 	int64_t last_ns; /* of anything that has a time */
-	struct picture_build *pictures; /* NULL: they are made from rows */
+	struct picture_build *pictures; /* NULL: none are made */
 	char problem[400]; /* of import_result */
 	char *archive; /* folder with its files; NULL: there is none */
 	int64_t first_access_ns; /* page fault or sampled access; INT64_MAX: none */

@@ -1,6 +1,7 @@
 #include "analyze/import-internal.h"
 
 #include "common/collect-words.h"
+#include "store/heatmap/heatmap.h"
 
 /* Between the import and the sample side: its clock, and what the aggregates need of touches. */
 
@@ -51,7 +52,8 @@ static int on_touch(void *user, const struct touch *touch)
 	if (is_access && touch->is_resolved && touch->time_ns < import->first_access_ns)
 		import->first_access_ns = touch->time_ns;
 	alignment_touch(&import->tally.alignment, touch);
-	return tally_any_touch(&import->tally, touch) ?: memory_touched(import->memory, touch);
+	int r = tally_any_touch(&import->tally, touch) ?: memory_touched(import->memory, touch);
+	return r < 0 || !import->pictures ? r : picture_build_touched(import->pictures, touch);
 }
 
 static int64_t stack_of(void *user, uint32_t site)

@@ -631,12 +631,12 @@ static int open_parts(struct import *import)
 		memory_set_guesses(import->memory, import->guesses);
 	if (r == 0 && !import->options->is_undrawn) {
 		import->pictures = picture_build_open();
-		if (!import->pictures)
-			return -ENOMEM;
+		r = import->pictures ? 0 : -ENOMEM;
+	}
+	if (r == 0 && import->pictures)
 		memory_listen(import->memory,
 			      &(struct block_listener){ import->pictures, picture_build_born,
 							picture_build_ended });
-	}
 	r = r ?: import_open_notes(import);
 	return r < 0 ? r : import_open_samples(import);
 }
@@ -722,7 +722,7 @@ static struct import_result result_of(const struct import *import)
 	return result;
 }
 
-/* *ret_pictures: have all blocks; else as they were. */
+/* *ret_pictures: what they are made from; NULL: none are made. */
 static int import_rows(struct db *db, const char *path, const struct import_options *options,
 		       struct import_result *ret_result, struct picture_build **ret_pictures)
 {
@@ -754,10 +754,9 @@ static int import_rows(struct db *db, const char *path, const struct import_opti
 	r = r ?: read_all(&import) ?: write_rest(&import);
 	if (r < 0)
 		return db_cause(rows_take_error(db), r);
-	if (import.pictures && memory_has_told(import.memory)) {
+	if (import.pictures && memory_has_told(import.memory))
 		r = picture_build_name(import.pictures, &import.tally);
-		*ret_pictures = steal_ptr(&import.pictures);
-	}
+	*ret_pictures = steal_ptr(&import.pictures);
 	*ret_result = result_of(&import);
 	return r;
 }
@@ -769,9 +768,9 @@ int import_trace(struct db *db, const char *path, const struct import_options *o
 	struct picture_build *pictures = NULL;
 	int r = import_rows(db, path, options, ret_result, &pictures);
 
-	if (r == 0 && !options->is_undrawn && !ret_result->is_skipped) {
+	if (r == 0 && pictures) {
 		import_begin_phase(options, "drawing pictures");
-		r = summaries_write(db, ret_result->run_id, pictures);
+		r = picture_build_write(pictures, db, ret_result->run_id);
 	}
 	picture_build_close(pictures);
 	return r;

@@ -1,6 +1,6 @@
 /*
- * Measures the engine of pictures without a server. bench-picture write DB: stores what pictures of
- * run 1 are made from (the database is changed). bench-picture zoom DB N: N random viewports.
+ * Measures the engine of pictures without a server: bench-picture zoom DB N, N random
+ * viewports.
  */
 #include <err.h>
 #include <math.h>
@@ -19,24 +19,6 @@ static double now(clockid_t clock)
 
 	clock_gettime(clock, &time);
 	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
-}
-
-static void write_all(const char *path)
-{
-	auto_db struct db *db = NULL;
-	int r = db_begin(path, DB_ADD, &db);
-
-	if (r < 0)
-		errx(1, "%s: %s", path, strerror(-r));
-	double wall = now(CLOCK_MONOTONIC), cpu = now(CLOCK_PROCESS_CPUTIME_ID);
-	r = picture_write(db, 1);
-	if (r < 0)
-		errx(1, "write: %s %s", strerror(-r), sqlite3_errmsg(db_handle(db)));
-	printf("tiles: %.2f s CPU, %.2f s wall\n", now(CLOCK_PROCESS_CPUTIME_ID) - cpu,
-	       now(CLOCK_MONOTONIC) - wall);
-	r = db_commit(db);
-	if (r < 0)
-		errx(1, "commit: %s", strerror(-r));
 }
 
 struct sample {
@@ -146,12 +128,9 @@ static void zoom(const char *path, size_t n)
 
 int main(int argc, char **argv)
 {
-	if (argc < 3)
-		errx(2, "usage: bench-picture write|zoom DB [N]");
-	if (strcmp(argv[1], "write") == 0)
-		write_all(argv[2]);
-	else
-		zoom(argv[2], argc > 3 ? strtoul(argv[3], NULL, 10) : 300);
+	if (argc < 3 || strcmp(argv[1], "zoom") != 0)
+		errx(2, "usage: bench-picture zoom DB [N]");
+	zoom(argv[2], argc > 3 ? strtoul(argv[3], NULL, 10) : 300);
 	struct rusage usage;
 	getrusage(RUSAGE_SELF, &usage);
 	printf("peak RSS %.0f MiB\n", (double)usage.ru_maxrss / 1024);

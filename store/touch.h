@@ -90,6 +90,7 @@ struct touch {
 	int64_t data_src; /* 0: none */
 	uint32_t latency; /* cycles; 0: not told */
 	uint32_t node_number; /* of a page fault: the page's node + 1; 0: not told */
+	enum picture_direction picture;
 };
 
 /* A sample as it is written. */

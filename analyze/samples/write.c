@@ -367,7 +367,7 @@ static int write_plain(struct sample_rows *rows, const union rows_cell *cells)
 			cells[TOUCH_PAGE], cells[TOUCH_NODE]);
 }
 
-static void fill_touch(const struct sample_rows *rows, const struct touch *touch, double *before,
+static void fill_touch(const struct sample_rows *rows, const struct touch *touch,
 		       union rows_cell *cells)
 {
 	const struct sample_sink *sink = &rows->context->sink;
@@ -387,7 +387,7 @@ static void fill_touch(const struct sample_rows *rows, const struct touch *touch
 	cells[TOUCH_FRAME].integer = or_null(touch->frame, touch->frame);
 	cells[TOUCH_DATA_SRC].integer = or_null(touch->data_src, touch->data_src);
 	cells[TOUCH_SITE].integer = or_null(site, site);
-	cells[TOUCH_PICTURE].integer = direction_of(touch, before);
+	cells[TOUCH_PICTURE].integer = touch->picture;
 }
 
 /* A row that shows a sample without touches: never read but for that. */
@@ -480,7 +480,8 @@ int sample_rows_write(struct sample_rows *rows, const struct pending_sample *ite
 			fill_sample(rows, item, &touch, cells);
 		cells[TOUCH_ID].integer = rows->next_touch++;
 		take_access(&touch, &item->accesses[i]);
-		fill_touch(rows, &touch, &before, cells);
+		touch.picture = direction_of(&touch, &before);
+		fill_touch(rows, &touch, cells);
 		r = sink->touch ? sink->touch(sink->user, &touch) : 0;
 	}
 	if (r == 0 && item->n == 0)

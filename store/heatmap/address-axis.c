@@ -118,6 +118,15 @@ static int reserve(struct picture_ranges *ranges)
 	return ranges->seen ? 0 : -ENOMEM;
 }
 
+static int wait_for(struct picture_ranges *ranges, const struct picture_range *range)
+{
+	int r = ranges->n_waiting == MAX_WAITING ? sort_in(ranges) : reserve(ranges);
+
+	if (r == 0)
+		ranges->waiting[ranges->n_waiting++] = *range;
+	return r;
+}
+
 int picture_ranges_add(struct picture_ranges *ranges, uint64_t address, uint64_t size,
 		       enum picture_holding what)
 {
@@ -129,12 +138,22 @@ int picture_ranges_add(struct picture_ranges *ranges, uint64_t address, uint64_t
 		return 0;
 	if (is_in(ranges, first_page, last_page, what))
 		return 0;
-	int r = ranges->n_waiting == MAX_WAITING ? sort_in(ranges) : reserve(ranges);
-	if (r < 0)
-		return r;
-	ranges->waiting[ranges->n_waiting++] =
-		(struct picture_range){ first_page, last_page + PAGE, what };
-	return 0;
+	return wait_for(ranges, &(struct picture_range){ first_page, last_page + PAGE, what });
+}
+
+int picture_ranges_join(struct picture_ranges *to, const struct picture_ranges *from)
+{
+	int r = 0;
+
+	to->hole = from->hole > to->hole ? from->hole : to->hole;
+	for (size_t i = 0; i < from->n && r == 0; i++)
+		r = wait_for(to, &from->items[i]);
+	for (size_t i = 0; i < from->n_waiting && r == 0; i++) {
+		const struct picture_range *range = &from->waiting[i];
+		r = picture_ranges_add(to, range->start, range->end - range->start,
+				       (enum picture_holding)range->holds);
+	}
+	return r;
 }
 
 int picture_ranges_settle(struct picture_ranges *ranges)

@@ -48,6 +48,9 @@ void picture_ranges_finish(struct picture_ranges *ranges);
 int picture_ranges_add(struct picture_ranges *ranges, uint64_t address, uint64_t size,
 		       enum picture_holding what);
 
+/* All that lies in another one's lies in these, too. Returns 0 or -ENOMEM. */
+int picture_ranges_join(struct picture_ranges *to, const struct picture_ranges *from);
+
 /* Sort in what waits, and join ranges until there are few enough for an axis. 0 or -ENOMEM. */
 int picture_ranges_settle(struct picture_ranges *ranges);
 

@@ -81,7 +81,7 @@ static int write_colour(struct picture_counts *counts, enum picture_by by,
 	join_others(counts);
 	for (size_t i = 0; i < counts->n && r == 0; i++) {
 		int64_t item_id = counts->items[i].item_id;
-		bool is_level = by == PICTURE_BY_LEVEL && item_id >= 0;
+		bool is_level = by == PICTURE_BY_LEVEL && item_id > PICTURE_NO_LEVEL;
 		r = db_insert(
 			rows->db,
 			"picture_category(run_id, process_id, colour, number, item_id, name, n)",

@@ -7,7 +7,6 @@
 #include <stdint.h>
 
 #include "common/hash-map.h"
-#include "store/row-scan.h"
 
 struct db;
 
@@ -43,22 +42,20 @@ int picture_curves_write(struct picture_curves *curves, struct db *db, int64_t r
 /* Memory levels of a run as numbers. */
 #define PICTURE_MAX_LEVELS 64u
 
+/* All zero is none. */
 struct picture_levels {
-	struct db *db;
-	sqlite3_stmt *name_of; /* a word of data_source */
 	struct key_map numbers; /* of words: 1 + number */
 	char *names[PICTURE_MAX_LEVELS]; /* 0: not told */
 	unsigned n;
-	int64_t run_id;
 	int64_t interval_ns;
 	uint64_t *counts; /* of the intervals and levels */
 };
 
-/* Returns 0 or a negative errno. Finish in any case. */
-int picture_levels_init(struct picture_levels *levels, struct db *db, int64_t run_id);
 void picture_levels_finish(struct picture_levels *levels);
 
-/* The number of a touch's level, or a negative errno. An access that was sampled is counted. */
-int picture_levels_add(struct picture_levels *levels, const struct picture_row_touch *touch);
+/* The number of a touch's level, or -ENOMEM. An access that was sampled is counted. */
+struct touch;
+int picture_levels_add(struct picture_levels *levels, const struct touch *touch);
 
-int picture_levels_write(const struct picture_levels *levels); /* 0 or a negative errno */
+/* In the intervals of the run's timeline. 0 or a negative errno. */
+int picture_levels_write(struct picture_levels *levels, struct db *db, int64_t run_id);

@@ -158,18 +158,14 @@ int picture_pages_read(sqlite3 *db, struct picture_store *store, const struct pi
 void picture_pages_finish(struct picture_pages *pages); /* accepts a zeroed one */
 
 /*
- * Store what pictures of a run are made from, in the transaction of its import; replaces what was
- * there. A run with totals only gets none. Returns 0 or a negative errno.
+ * What pictures of a run are made from, from blocks and touches that are told while they are
+ * imported. NULL without memory.
  */
 struct db;
-int picture_write(struct db *db, int64_t run_id);
-
-/*
- * The same from blocks that are told while they are imported, by one thread. NULL without memory.
- */
 struct picture_build;
 struct picture_row_block;
 struct tally;
+struct touch;
 struct picture_build *picture_build_open(void);
 struct picture_build *picture_build_close(struct picture_build *build); /* accepts NULL */
 
@@ -182,8 +178,11 @@ int picture_build_born(void *build, const struct picture_row_block *block);
 int picture_build_ended(void *build, const struct picture_row_block *block);
 int picture_build_name(struct picture_build *build, const struct tally *tally);
 
+/* A touch, in the order of rows; another thread may tell of blocks meanwhile. 0 or -ENOMEM. */
+int picture_build_touched(struct picture_build *build, const struct touch *touch);
+
 /*
- * Store the pictures of a run, and the sums of touches in its stretches (stretches.h) meanwhile.
- * build: has its blocks; NULL: its rows are read.
+ * Store it once, behind the rows of the run and in their transaction. A run with totals only gets
+ * none. Blocks are read where not all were told. Returns 0 or a negative errno.
  */
-int summaries_write(struct db *db, int64_t run_id, struct picture_build *build);
+int picture_build_write(struct picture_build *build, struct db *db, int64_t run_id);

@@ -30,39 +30,48 @@ struct process {
 	struct picture_categories categories;
 };
 
+struct processes {
+	struct process *items;
+	size_t n;
+	size_t n_allocated;
+	struct key_map numbers; /* of process.id: 1 + place in items */
+	size_t last; /* of these numbers, the one that was asked for last; 0: none yet */
+};
+
+/* Blocks are told by one thread, and touches by another one. */
 struct picture_build {
 	struct db *db;
 	int64_t run_id;
 	int64_t duration_ns;
-	struct process *processes;
-	size_t n_processes;
-	size_t n_allocated;
-	struct key_map numbers; /* of process.id: 1 + place in processes */
-	size_t last; /* of these numbers, the one that was asked for last; 0: none yet */
-	struct picture_regions *regions;
+	bool has_blocks; /* all of them */
+	struct processes blocks;
 	struct picture_curves *curves;
+	struct picture_regions *regions;
+	char apart[128]; /* neither waits for the other's cache line */
+	struct processes touches;
 	struct picture_levels levels;
 };
+
+static void finish_processes(struct processes *processes)
+{
+	array_free(processes->items, processes->n, it, picture_ranges_finish(&it->ranges),
+		   picture_categories_finish(&it->categories));
+	key_map_finish(&processes->numbers);
+	*processes = (struct processes){ 0 };
+}
 
 struct picture_build *picture_build_close(struct picture_build *build)
 {
 	if (!build)
 		return NULL;
 	picture_curves_close(build->curves);
-	array_free(build->processes, build->n_processes, it, picture_ranges_finish(&it->ranges),
-		   picture_categories_finish(&it->categories));
-	key_map_finish(&build->numbers);
+	finish_processes(&build->blocks);
+	finish_processes(&build->touches);
 	picture_regions_close(build->regions);
 	picture_levels_finish(&build->levels);
 	free(build);
 	return NULL;
 }
-
-static void cleanup_build(struct picture_build **build)
-{
-	*build = picture_build_close(*build);
-}
-#define auto_build __attribute__((cleanup(cleanup_build)))
 
 struct picture_build *picture_build_open(void)
 {
@@ -83,32 +92,29 @@ static int64_t end_of_process(const struct picture_build *build, int64_t process
 					     process_id));
 }
 
-static int add_process(struct picture_build *build, int64_t process_id)
+static int add_process(struct processes *processes, int64_t process_id)
 {
-	int r = grow_array(&build->processes, build->n_processes, &build->n_allocated,
-			   sizeof(*build->processes));
+	int r = array_add(processes->items, processes->n, processes->n_allocated,
+			  (struct process){ .id = process_id });
 
 	if (r < 0)
 		return r;
-	struct process *process = &build->processes[build->n_processes];
-	*process = (struct process){ .id = process_id };
-	build->n_processes++;
-	picture_ranges_init(&process->ranges);
-	return key_map_put(&build->numbers, (uint64_t)process_id, 0, build->n_processes);
+	picture_ranges_init(&processes->items[processes->n - 1].ranges);
+	return key_map_put(&processes->numbers, (uint64_t)process_id, 0, processes->n);
 }
 
-static int find_process(struct picture_build *build, int64_t process_id,
+static int find_process(struct processes *processes, int64_t process_id,
 			struct process **ret_process)
 {
-	if (!build->last || build->processes[build->last - 1].id != process_id)
-		build->last = key_map_get(&build->numbers, (uint64_t)process_id, 0);
-	if (!build->last) {
-		int r = add_process(build, process_id);
+	if (!processes->last || processes->items[processes->last - 1].id != process_id)
+		processes->last = key_map_get(&processes->numbers, (uint64_t)process_id, 0);
+	if (!processes->last) {
+		int r = add_process(processes, process_id);
 		if (r < 0)
 			return r;
-		build->last = build->n_processes;
+		processes->last = processes->n;
 	}
-	*ret_process = &build->processes[build->last - 1];
+	*ret_process = &processes->items[processes->last - 1];
 	return 0;
 }
 
@@ -126,7 +132,7 @@ int picture_build_born(void *context, const struct picture_row_block *block)
 	struct picture_build *build = context;
 	struct process *process;
 	int64_t time_ns = picture_held_ns(block->allocated_ns);
-	int r = find_process(build, block->process_id, &process);
+	int r = find_process(&build->blocks, block->process_id, &process);
 
 	r = r
 		    ?: picture_curves_born(build->curves, (uint32_t)block->stack_id,
@@ -144,7 +150,7 @@ int picture_build_born(void *context, const struct picture_row_block *block)
 static int end_block(struct picture_build *build, const struct picture_row_block *block)
 {
 	struct process *process;
-	int r = find_process(build, block->process_id, &process);
+	int r = find_process(&build->blocks, block->process_id, &process);
 
 	if (r == 0 && block->freed_ns == INT64_MAX)
 		process->has_left = true;
@@ -219,14 +225,16 @@ static int scan_blocks(struct picture_build *build)
 	return r;
 }
 
-static int count(struct process *process, const struct picture_row_touch *touch, int level)
+/* ---- Touches ---- */
+
+static int count(struct process *process, const struct touch *touch, int level)
 {
 	const int64_t items[PICTURE_BY_COUNT] = {
 		[PICTURE_BY_DIRECTION] = touch->picture,
-		[PICTURE_BY_THREAD] = touch->sample.thread_id,
+		[PICTURE_BY_THREAD] = touch->thread_row,
 		[PICTURE_BY_LEVEL] = level,
 		[PICTURE_BY_LATENCY] = picture_latency(touch->latency),
-		[PICTURE_BY_SOURCE] = touch->sample.source_id,
+		[PICTURE_BY_SOURCE] = touch->source_row,
 	};
 	int r = 0;
 
@@ -236,28 +244,46 @@ static int count(struct process *process, const struct picture_row_touch *touch,
 	return r;
 }
 
-static enum picture_holding holding_of(const struct picture_row_touch *touch)
+static enum picture_holding holding_of(const struct touch *touch)
 {
-	return touch->owner_kind == OWNER_stack	 ? PICTURE_HOLDS_STACK
-	       : touch->owner_kind == OWNER_tool ? PICTURE_HOLDS_TOOL
+	return touch->owner.kind == OWNER_stack	 ? PICTURE_HOLDS_STACK
+	       : touch->owner.kind == OWNER_tool ? PICTURE_HOLDS_TOOL
 						 : PICTURE_HOLDS_REST;
 }
 
-static int add_touch(void *context, const struct picture_row_touch *touch)
+int picture_build_touched(struct picture_build *build, const struct touch *touch)
 {
-	struct picture_build *build = context;
 	struct process *process;
-	int64_t time_ns = picture_held_ns(touch->sample.time_ns);
+	int64_t time_ns = picture_held_ns(touch->time_ns);
 	int level = picture_levels_add(&build->levels, touch);
 
-	if (level < 0 || !touch->has_address || !touch->sample.process_id)
+	if (level < 0 || !touch->is_resolved || !touch->process_row)
 		return level < 0 ? level : 0;
-	int r = find_process(build, touch->sample.process_id, &process);
+	int r = find_process(&build->touches, touch->process_row, &process);
 	if (r < 0)
 		return r;
 	widen(process, time_ns, time_ns);
 	r = picture_ranges_add(&process->ranges, touch->address, 1, holding_of(touch));
 	return r < 0 || touch->picture == PICTURE_NOWHERE ? r : count(process, touch, level);
+}
+
+/* What touches tell of processes to what blocks do. */
+static int join_touches(struct picture_build *build)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < build->touches.n && r == 0; i++) {
+		struct process *from = &build->touches.items[i], *to;
+		r = find_process(&build->blocks, from->id, &to);
+		if (r < 0)
+			return r;
+		widen(to, from->from_ns, from->to_ns);
+		to->n_touches = from->n_touches;
+		to->categories = from->categories;
+		from->categories = (struct picture_categories){ 0 };
+		r = picture_ranges_join(&to->ranges, &from->ranges);
+	}
+	return r;
 }
 
 /* ---- Writing ---- */
@@ -290,35 +316,6 @@ static int write_process(struct picture_build *build, struct process *process)
 	return r;
 }
 
-static int scan_touches(struct picture_build *build)
-{
-	const struct picture_touch_visitor visitor = {
-		.touch = add_touch, .context = build, .from_ns = INT64_MIN, .to_ns = INT64_MAX
-	};
-	int r = picture_levels_init(&build->levels, build->db, build->run_id);
-
-	r = r ?: picture_scan_touches(db_handle(build->db), build->run_id, &visitor);
-	return r < 0 ? r : picture_levels_write(&build->levels);
-}
-
-static int delete_old(struct db *db, int64_t run_id)
-{
-	static const char *const tables[] = {
-		"band",		"site_curve",	    "timeline_level",
-		"picture_tile", "picture_category", "picture",
-	};
-	size_t n = sizeof(tables) / sizeof(tables[0]);
-	int r = 0;
-
-	for (size_t i = 0; i < n && r == 0; i++) {
-		char *sql = sqlite3_mprintf("DELETE FROM %s WHERE run_id = %lld", tables[i],
-					    (long long)run_id);
-		r = sql ? db_exec(db, sql) : -ENOMEM;
-		sqlite3_free(sql);
-	}
-	return r;
-}
-
 /* run.duration_ns; -1: the run has no rows that a picture could be of. */
 static int64_t duration_of(struct db *db, int64_t run_id)
 {
@@ -327,44 +324,34 @@ static int64_t duration_of(struct db *db, int64_t run_id)
 		run_id));
 }
 
-static int write_all(struct picture_build *build)
+/* Those that came were not all, or not in order. */
+static int read_blocks(struct picture_build *build)
 {
-	int r = picture_curves_write(build->curves, build->db, build->run_id, build->duration_ns);
-
-	r = r ?: scan_touches(build);
-	r = r ?: picture_regions_open(build->db, build->run_id, &build->regions);
-	for (size_t i = 0; i < build->n_processes && r == 0; i++)
-		r = write_process(build, &build->processes[i]);
-	return r < 0 ? r : picture_grid_write(build->db, build->run_id);
-}
-
-int picture_write(struct db *db, int64_t run_id)
-{
-	int64_t duration_ns = duration_of(db, run_id);
-	int r = delete_old(db, run_id);
-
-	if (r < 0 || duration_ns < 0)
-		return r;
-	auto_build struct picture_build *build = picture_build_open();
-	if (!build)
-		return -ENOMEM;
-	build->db = db;
-	build->run_id = run_id;
-	build->duration_ns = duration_ns;
-	return scan_blocks(build) ?: write_all(build);
+	finish_processes(&build->blocks);
+	picture_curves_close(build->curves);
+	build->curves = picture_curves_open();
+	return build->curves ? scan_blocks(build) : -ENOMEM;
 }
 
 int picture_build_name(struct picture_build *build, const struct tally *tally)
 {
+	build->has_blocks = true;
 	return picture_curves_name(build->curves, tally);
 }
 
-int summaries_write(struct db *db, int64_t run_id, struct picture_build *build)
+int picture_build_write(struct picture_build *build, struct db *db, int64_t run_id)
 {
-	if (!build)
-		return picture_write(db, run_id);
 	build->db = db;
 	build->run_id = run_id;
 	build->duration_ns = duration_of(db, run_id);
-	return write_all(build);
+	if (build->duration_ns < 0)
+		return 0;
+	int r = build->has_blocks ? 0 : read_blocks(build);
+	r = r ?: join_touches(build);
+	r = r ?: picture_curves_write(build->curves, db, run_id, build->duration_ns);
+	r = r ?: picture_levels_write(&build->levels, db, run_id);
+	r = r ?: picture_regions_open(db, run_id, &build->regions);
+	for (size_t i = 0; i < build->blocks.n && r == 0; i++)
+		r = write_process(build, &build->blocks.items[i]);
+	return r < 0 ? r : picture_grid_write(db, run_id);
 }

@@ -1,10 +1,8 @@
 #include "store/totals/timeline.h"
 
-#define FIRST_INTERVAL_NS 1000
-
 void timeline_init(struct timeline *timeline)
 {
-	*timeline = (struct timeline){ .n = 1, .interval_ns = FIRST_INTERVAL_NS };
+	*timeline = (struct timeline){ .n = 1, .interval_ns = TIMELINE_FIRST_NS };
 }
 
 /* Join the second slot into the first, which is just before it. */

@@ -5,7 +5,8 @@
  */
 #include <stdint.h>
 
-#define TIMELINE_MAX 1000
+#define TIMELINE_MAX	  1000
+#define TIMELINE_FIRST_NS 1000 /* the first interval; others are it, doubled */
 
 struct timeline_slot {
 	uint64_t live_bytes; /* at its end */

@@ -25,7 +25,7 @@ static void setup(void)
 
 	world = picture_world_make(&shape);
 	ck_assert_int_eq(chunk_rows(&world->db), 0);
-	ck_assert_int_eq(picture_write(&world->db, 1), 0);
+	ck_assert_int_eq(picture_world_draw(&world->db, 1), 0);
 	ck_assert_int_eq(picture_store_open(world->handle, &store), 0);
 	ck_assert_int_eq(picture_make(store, &request, &picture), 0);
 	ck_assert_int_eq(picture_bands(store, 1, 1, &bands, &n_bands), 0);

@@ -22,7 +22,7 @@ static struct picture_store *open_store(struct picture_world *world)
 	struct picture_store *store = NULL;
 
 	ck_assert_int_eq(chunk_rows(&world->db), 0);
-	ck_assert_int_eq(picture_write(&world->db, 1), 0);
+	ck_assert_int_eq(picture_world_draw(&world->db, 1), 0);
 	ck_assert_int_eq(picture_store_open(world->handle, &store), 0);
 	return store;
 }
@@ -557,7 +557,7 @@ START_TEST(without_stored_pictures_there_is_no_data)
 
 	ck_assert_int_eq(picture_store_open(world->handle, &store), -ENODATA);
 	picture_world_exec(world, "UPDATE run SET detail = 'totals'");
-	ck_assert_int_eq(picture_write(&world->db, 1), 0);
+	ck_assert_int_eq(picture_world_draw(&world->db, 1), 0);
 	ck_assert_int_eq(picture_store_open(world->handle, &store), -ENODATA);
 	picture_world_exec(world, "DROP TABLE picture"); /* as an older version left it */
 	ck_assert_int_eq(picture_store_open(world->handle, &store), -ENODATA);
@@ -592,7 +592,6 @@ static struct picture_store *import(const char *trace, const char *path, unsigne
 
 	ck_assert_int_eq(db_begin(path, DB_REPLACE | mode, &db), 0);
 	ck_assert_int_eq(import_trace(db, trace, &options, &result), 0);
-	ck_assert_int_eq(picture_write(db, result.run_id), 0);
 	ck_assert_int_eq(db_commit(db), 0);
 	db_close(db);
 	ck_assert_int_eq(db_open(path, ret_db), 0);
@@ -710,20 +709,6 @@ START_TEST(a_damaged_picture_is_told_of_and_not_drawn)
 	for (int i = 0; i < 2; i++)
 		ck_assert_int_eq(picture_make(store, &request, &picture), -EPROTO);
 	picture_store_close(store);
-	picture_world_end(world);
-}
-END_TEST
-
-START_TEST(writing_again_replaces_what_was_there)
-{
-	struct picture_world *world = picture_world_make(&shapes[0]);
-	static const char sql[] = "SELECT sum(n) + count(*) + (SELECT count(*) FROM band)"
-				  " + (SELECT count(*) FROM site_curve) FROM picture_category";
-
-	picture_store_close(open_store(world));
-	int64_t before = memory_db_integer(world->handle, sql);
-	picture_store_close(open_store(world));
-	check_equal(memory_db_integer(world->handle, sql), before);
 	picture_world_end(world);
 }
 END_TEST
@@ -869,7 +854,6 @@ int main(void)
 	tcase_add_test(tcase, requests_out_of_range_are_refused);
 	tcase_add_loop_test(tcase, a_damaged_picture_is_told_of_and_not_drawn, 0,
 			    (int)(sizeof(damages) / sizeof(damages[0])));
-	tcase_add_test(tcase, writing_again_replaces_what_was_there);
 	tcase_add_test(tcase, the_grid_counts_what_the_rows_count);
 	suite_add_tcase(suite, tcase);
 	return suite_run(suite);
