@@ -235,8 +235,8 @@ static int prepare(struct rows *rows)
 {
 	sqlite3 *handle = rows->db->handle;
 	const char *table = rows->table->name;
-	int r = compact_has_chunks(table) ? chunk_writer_open(rows->db, rows->table, &rows->chunks)
-					  : 0;
+	int r = compact_columns(table) ? chunk_writer_open(rows->db, rows->table, &rows->chunks)
+				       : 0;
 
 	return r < 0 || compact_is(handle, table) ? r : prepare_insert(rows);
 }
@@ -303,8 +303,12 @@ static int send(struct rows *rows)
 
 int rows_end(struct rows *rows)
 {
+	int r = turn(rows); /* the batch before it is no end */
+
 	rows->ends = true;
-	return send(rows);
+	if (r == 0)
+		db_writer_give(rows->db->writer, &rows->store);
+	return r;
 }
 
 int rows_flush(struct rows *rows)
