@@ -11,16 +11,15 @@
 #include "store/database.h"
 #include "store/statement.h"
 
-/* Every table with rows of one run, also those that an import does not know. */
+/* Every table with rows of one run, known to an import or not; chunks go with theirs. */
 static const char run_tables_sql[] =
 	"SELECT tables.name FROM sqlite_master AS tables, pragma_table_info(tables.name) AS columns"
-	" WHERE tables.type = 'table' AND columns.name = 'run_id'";
+	" WHERE tables.type = 'table' AND columns.name = 'run_id'"
+	" AND tables.name NOT GLOB '*_chunk'";
 
 static int delete_from(struct db *db, const char *table, int64_t run_id)
 {
-	if (compact_is_part(table)) /* goes with its table */
-		return 0;
-	int chunks = compact_has_chunks(table) ? compact_delete_run(db, table, run_id) : 0;
+	int chunks = compact_columns(table) ? compact_delete_run(db, table, run_id) : 0;
 	if (chunks < 0 || compact_is(db_handle(db), table))
 		return chunks;
 	char *sql = sqlite3_mprintf("DELETE FROM \"%w\" WHERE run_id = ?1", table);

@@ -30,6 +30,15 @@ struct rows_table {
 	unsigned tables; /* of these the one of that name; 0: there is none */
 };
 
+/* All columns of the tables whose rows are in chunks, in their order. */
+#define ROWS_ALLOCATION                                                                            \
+	"id, run_id, process_id, thread_id, address, size, allocated_ns, freed_ns,"                \
+	" freed_thread_id, stack_id, call, end_kind, previous_allocation_id, free_call, kind,"     \
+	" stands_for, within_id, pool_id"
+#define ROWS_TOUCH                                                                                 \
+	"sample_id, run_id, role, share, address, size, is_write, owner_kind, owner_id, phase,"    \
+	" frame_id, data_src"
+
 /* table must live as long as the rows. Returns 0 or a negative errno. */
 int rows_open(struct db *db, const struct rows_table *table, struct rows **ret_rows);
 

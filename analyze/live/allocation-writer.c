@@ -22,9 +22,7 @@
 
 static const struct rows_table table = {
 	.name = "allocation",
-	.columns = "id, run_id, process_id, thread_id, address, size, allocated_ns, freed_ns,"
-		   " freed_thread_id, stack_id, call, end_kind, previous_allocation_id, free_call,"
-		   " kind, stands_for, within_id, pool_id",
+	.columns = ROWS_ALLOCATION,
 	.types = "nnnnnnniiinniiirii",
 };
 

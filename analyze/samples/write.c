@@ -94,8 +94,7 @@ static const struct rows_table sample_table = {
 
 static const struct rows_table touch_table = {
 	.name = "touch",
-	.columns = "sample_id, run_id, role, share, address, size, is_write, owner_kind, owner_id,"
-		   " phase, frame_id, data_src",
+	.columns = ROWS_TOUCH,
 	.types = "nnnriiiniini"
 		 "niinniiiiinniiiiii", /* COMPACT_HIDDEN_TOUCH */
 	.tables = TOUCH_TABLES,

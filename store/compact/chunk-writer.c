@@ -108,18 +108,15 @@ static int open_frames(struct chunk_writer *writer, const char *names)
 /* Rows have all columns of the table, in its order. */
 static int open_columns(struct chunk_writer *writer, const struct rows_table *rows)
 {
-	auto_free char *names = NULL;
+	const char *names = compact_columns(rows->name);
 	size_t n = strlen(rows->columns);
-	int r = compact_columns(writer->db, "main", rows->name, &names, &writer->id_column);
 
-	if (r < 0)
-		return r;
-	writer->run_column = compact_find_name(names, "run_id");
 	writer->n_columns = (unsigned)strlen(rows->types);
-	if (strncmp(names, rows->columns, n) != 0 || (names[n] && names[n] != ',') ||
-	    compact_n_names(names) != writer->n_columns || writer->run_column < 0 ||
-	    writer->id_column < 0 || writer->n_columns > CHUNK_COLUMNS || strchr(rows->types, 't'))
+	if (!names || strncmp(names, rows->columns, n) != 0 ||
+	    compact_n_names(names) != writer->n_columns || strchr(rows->types, 't'))
 		return -EINVAL;
+	writer->id_column = compact_find_name(names, "id");
+	writer->run_column = compact_find_name(names, "run_id");
 	for (unsigned i = 0; i < writer->n_columns; i++) {
 		writer->columns[i] = (struct column){
 			.may_be_null = rows->types[i] == 'i',

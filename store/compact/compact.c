@@ -9,6 +9,7 @@
 #include "store/compact/chunk-store.h"
 #include "store/compact/virtual-table.h"
 #include "store/database.h"
+#include "store/row-writer.h"
 #include "store/statement.h"
 #include "store/touch.h"
 
@@ -16,10 +17,10 @@ static const struct shown {
 	const char *table;
 	const char *chunks; /* of this name */
 	int bit; /* of the rows that it shows; 0: all */
-	const char *columns; /* of the chunks, in its own order; NULL: they are called as its own */
+	const char *columns; /* of the chunks, in its own order: its id first, if it has one */
 } tables[] = {
-	{ "allocation", "allocation", 0, NULL },
-	{ "touch", "touch", SHOWN_TOUCH, NULL },
+	{ "allocation", "allocation", 0, ROWS_ALLOCATION },
+	{ "touch", "touch", SHOWN_TOUCH, ROWS_TOUCH },
 	{ "sample", "touch", SHOWN_SAMPLE,
 	  "sample_id, run_id, source_id, process_id, thread_id, time_ns, sample_frame_id, stack_id,"
 	  " weight, is_kernel" },
@@ -28,9 +29,11 @@ static const struct shown {
 };
 #define N_TABLES (sizeof(tables) / sizeof(tables[0]))
 
-const char *compact_hidden(const char *table)
+const char *compact_columns(const char *chunks)
 {
-	return strcmp(table, "touch") == 0 ? COMPACT_HIDDEN_TOUCH : "";
+	return strcmp(chunks, "allocation") == 0 ? ROWS_ALLOCATION
+	       : strcmp(chunks, "touch") == 0	 ? ROWS_TOUCH ", " COMPACT_HIDDEN_TOUCH
+						 : NULL;
 }
 
 /* The next name of a list; its length is 0 behind the last one. */
@@ -53,43 +56,13 @@ unsigned compact_n_names(const char *list)
 
 int compact_find_name(const char *list, const char *name)
 {
-	size_t n = 0;
+	size_t n = 0, n_name = strcspn(name, ", ");
 
 	for (int i = 0; *(list = next_name(list, &n)); i++) {
-		if (n == strlen(name) && strncmp(list, name, n) == 0)
+		if (n == n_name && strncmp(list, name, n) == 0)
 			return i;
 	}
 	return -1;
-}
-
-/* Ask for the columns of a table. No text is bound: without memory that would be NULL. */
-static int ask(sqlite3 *db, const char *what, const char *schema, const char *table,
-	       sqlite3_stmt **ret_row)
-{
-	char *sql =
-		sqlite3_mprintf("SELECT %s FROM pragma_table_info(%Q, %Q)", what, table, schema);
-	int r = sql ? statement_prepare(db, sql, ret_row) : -ENOMEM;
-
-	sqlite3_free(sql);
-	return r;
-}
-
-int compact_columns(sqlite3 *db, const char *schema, const char *table, char **ret_list,
-		    int *ret_id)
-{
-	auto_statement sqlite3_stmt *row = NULL;
-	const char *hidden = compact_hidden(table);
-	int r = ask(db, "group_concat(name, ', '), max(iif(pk, cid, -1))", schema, table, &row);
-
-	if (r < 0)
-		return r;
-	r = statement_step(row);
-	if (r <= 0 || sqlite3_column_type(row, 0) == SQLITE_NULL)
-		return r < 0 ? r : -EINVAL;
-	if (asprintf(ret_list, "%s%s%s", statement_string(row, 0), *hidden ? ", " : "", hidden) < 0)
-		return -ENOMEM;
-	*ret_id = *hidden ? compact_find_name(*ret_list, "id") : sqlite3_column_int(row, 1);
-	return 0;
 }
 
 bool compact_is(sqlite3 *db, const char *table)
@@ -109,87 +82,43 @@ bool compact_is(sqlite3 *db, const char *table)
 	return r == 1;
 }
 
-static bool has_chunks(const char *name, size_t n)
-{
-	return array_find(tables, N_TABLES, it,
-			  strlen(it->chunks) == n && strncmp(it->chunks, name, n) == 0);
-}
-
-bool compact_has_chunks(const char *table)
-{
-	return has_chunks(table, strlen(table));
-}
-
-bool compact_is_part(const char *table)
-{
-	const char *end = strrchr(table, '_');
-
-	return end && has_chunks(table, (size_t)(end - table)) &&
-	       (strcmp(end, "_chunk") == 0 || strcmp(end, "_column") == 0);
-}
-
 bool compact_is_database(sqlite3 *db)
 {
 	return compact_is(db, tables[0].table);
 }
 
-enum info { NAME, TYPE, NOT_NULL, KEY };
-
-/* The definitions of a table's columns. 0 or a negative errno. */
-static int add_definitions(sqlite3 *db, const char *table, sqlite3_str *text)
-{
-	auto_statement sqlite3_stmt *row = NULL;
-	int r = ask(db, "name, type, \"notnull\", pk", "main", table, &row);
-
-	if (r < 0)
-		return r;
-	while ((r = statement_step(row)) == 1)
-		sqlite3_str_appendf(text, ", %s %s%s%s", statement_string(row, NAME),
-				    statement_string(row, TYPE),
-				    sqlite3_column_int(row, KEY) > 0 ? " PRIMARY KEY" : "",
-				    sqlite3_column_int(row, NOT_NULL) ? " NOT NULL" : "");
-	return r;
-}
-
-/* Which chunks and columns a table shows: see virtual-table.h. 0 or a negative errno. */
-static int add_source(sqlite3 *db, const struct shown *shown, sqlite3_str *text)
-{
-	auto_free char *names = NULL;
-	size_t n = 0;
-	int id, r = compact_columns(db, "main", shown->chunks, &names, &id);
-
-	if (r < 0)
-		return r;
-	int of_bits = compact_find_name(names, "tables");
-	int first = shown->columns ? compact_find_name(names, "sample_id") : id;
-	sqlite3_str_appendf(text, "of %s %u %d %d %d %d", shown->chunks, compact_n_names(names), id,
-			    first, of_bits < 0 ? 0 : of_bits, shown->bit);
-	auto_free char *own = strndup(names, strlen(names) - strlen(compact_hidden(shown->chunks)));
-	if (!own)
-		return -ENOMEM;
-	for (const char *name = shown->columns ? shown->columns : own;
-	     *(name = next_name(name, &n));) {
-		auto_free char *one = strndup(name, n);
-		if (!one)
-			return -ENOMEM;
-		sqlite3_str_appendf(text, " %d", compact_find_name(names, one));
-	}
-	return 0;
-}
-
-/* A virtual table in the place of an empty one. */
+/*
+ * A virtual table in the place of an empty one: which chunks and columns it shows
+ * (virtual-table.h), and the definitions that the table had.
+ */
 static int change_table(struct db *db, const struct shown *shown)
 {
-	sqlite3_str *text = sqlite3_str_new(db_handle(db));
+	const char *names = compact_columns(shown->chunks), *name = shown->columns;
+	auto_statement sqlite3_stmt *row = NULL;
+	int r = statement_prepare(db_handle(db), "SELECT sql FROM sqlite_master WHERE name = ?",
+				  &row);
 
-	sqlite3_str_appendf(text, "DROP TABLE \"%w\"; CREATE VIRTUAL TABLE \"%w\" USING %s(",
-			    shown->table, shown->table, CHUNK_MODULE);
-	int r = add_source(db_handle(db), shown, text);
-	r = r ?: add_definitions(db_handle(db), shown->table, text);
-	sqlite3_str_appendall(text, ")");
+	if (r < 0)
+		return r;
+	statement_text(row, 1, shown->table);
+	r = statement_step(row);
+	const char *definitions = r > 0 ? strchr(statement_string(row, 0), '(') : NULL;
+	if (!definitions) /* it was just made: there was no memory to bind its name */
+		return r < 0 ? r : -ENOMEM;
+	sqlite3_str *text = sqlite3_str_new(db_handle(db));
+	int id = compact_find_name(names, "id"), bits = compact_find_name(names, "tables");
+	bool is_own = strcmp(shown->table, shown->chunks) == 0;
+	sqlite3_str_appendf(text, "DROP TABLE %s; CREATE VIRTUAL TABLE %s USING %s(of %s %u %d %d",
+			    shown->table, shown->table, CHUNK_MODULE, shown->chunks,
+			    compact_n_names(names), id,
+			    is_own ? id : compact_find_name(names, "sample_id"));
+	sqlite3_str_appendf(text, " %d %d", bits < 0 ? 0 : bits, shown->bit);
+	for (size_t n = 0; *(name = next_name(name, &n));)
+		sqlite3_str_appendf(text, " %d", compact_find_name(names, name));
+	sqlite3_str_appendf(text, ", %s", definitions + 1);
+	sqlite3_reset(row);
 	char *sql = sqlite3_str_finish(text);
-	if (r == 0)
-		r = sql ? db_exec(db, sql) : -ENOMEM;
+	r = sql ? db_exec(db, sql) : -ENOMEM;
 	sqlite3_free(sql);
 	return r;
 }

@@ -2,9 +2,8 @@
 /*
  * Rows of `allocation`, and of `touch` with their samples and details, are in chunks
  * (chunk-store.h) in every database. In a compact one these tables themselves are virtual
- * (virtual-table.h), with the names and columns of the plain schema, whatever columns it has. In a
- * plain one they are real and hold the same rows once more, for programs that know nothing of
- * chunks.
+ * (virtual-table.h), with the names and columns of the plain schema. In a plain one they are real
+ * and hold the same rows once more, for programs that know nothing of chunks.
  *
  * Chunks of `touch` have more columns than the table. `sample` and `access_detail` show rows of
  * these chunks, too: of each sample its first touch, or, where it has none, a row that is no touch.
@@ -17,6 +16,7 @@
 struct db;
 
 /*
+ * What only chunks of `touch` have.
  * id: the number of the touch. site_id: the stack.id of the heap block; NULL: it is none. picture:
  * enum picture_direction. tables: those that show the row, enum touch_shown. What follows is of
  * the sample and its access_detail, in its first row only. The others are those of the sample.
@@ -26,28 +26,15 @@ struct db;
 	" picture, tables, sample_frame_id, is_kernel, latency_2, latency_3, physical_address,"    \
 	" page_bytes"
 
-/* The columns that only a table's chunks have: "" or a list. */
-const char *compact_hidden(const char *table);
+/* All columns of the chunks of this name, as a list: NULL: there are none such. */
+const char *compact_columns(const char *chunks);
 
-/* Names in a list "a, b, c", and the place of one of them: -1: it is not there. */
+/* Names in a list "a, b, c", and the place of one (which may be followed by others); -1: none. */
 unsigned compact_n_names(const char *list);
 int compact_find_name(const char *list, const char *name);
 
-/*
- * All columns of a table's chunks as a list, allocated, and which of them is the number of the row,
- * -1: none. Returns 0, -EINVAL: there is no such table; or a negative errno.
- */
-int compact_columns(sqlite3 *db, const char *schema, const char *table, char **ret_list,
-		    int *ret_id);
-
-/* Whether there are chunks of this name. */
-bool compact_has_chunks(const char *table);
-
 /* Whether a table of the database is virtual. */
 bool compact_is(sqlite3 *db, const char *table);
-
-/* Whether a table holds chunks of another one. */
-bool compact_is_part(const char *table);
 
 /* Whether the database is: all of the tables, or none, are. */
 bool compact_is_database(sqlite3 *db);

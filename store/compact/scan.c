@@ -37,7 +37,6 @@ struct place {
 };
 
 struct scan {
-	char *schema;
 	struct chunk_store *store;
 	sqlite3 *db;
 	sqlite3_stmt *lock; /* on a row while chunks are fetched */
@@ -193,7 +192,7 @@ struct scan *scan_close(struct scan *scan)
 	}
 	for (unsigned i = 0; i < SCAN_COLUMNS; i++)
 		free(scan->merged[i]);
-	free_all(scan->frame.at, scan->chunks, scan->schema);
+	free_all(scan->frame.at, scan->chunks);
 	if (scan->is_begun)
 		chunk_store_end(scan->store);
 	sqlite3_finalize(scan->lock);
@@ -207,35 +206,13 @@ void scan_cleanup(struct scan **scan)
 	*scan = scan_close(*scan);
 }
 
-/* The database of the connection that has the table: pictures are made beside it. */
-static int find_schema(sqlite3 *db, const char *table, char **ret_schema)
-{
-	auto_statement sqlite3_stmt *row = NULL;
-	int r = statement_prepare(
-		db,
-		"SELECT name FROM pragma_database_list AS list WHERE name <> 'temp'"
-		" AND EXISTS (SELECT 1 FROM pragma_table_info(?, list.name))"
-		" ORDER BY seq",
-		&row);
-	if (r < 0)
-		return r;
-	statement_text(row, 1, table);
-	r = statement_step(row);
-	if (r <= 0)
-		return r < 0 ? r : -EINVAL;
-	*ret_schema = strdup(statement_string(row, 0));
-	return *ret_schema ? 0 : -ENOMEM;
-}
-
 /* Where the columns of the query lie in the table, by the names of the table's. */
 static int find_columns(const struct scan_query *query, const char *names, struct scan *scan)
 {
-	auto_free char *list = strdup(query->columns);
-	char *rest = NULL;
+	unsigned n = compact_n_names(query->columns);
 
-	if (!list)
-		return -ENOMEM;
-	for (char *name = strtok_r(list, ", ", &rest); name; name = strtok_r(NULL, ", ", &rest)) {
+	for (const char *name = query->columns; scan->n_columns < n; name += strcspn(name, ", ")) {
+		name += strspn(name, ", ");
 		int column = compact_find_name(names, name);
 		if (scan->n_columns == SCAN_COLUMNS || column < 0)
 			return -EINVAL;
@@ -287,19 +264,15 @@ _Static_assert(CHUNK_SERIES == 2, "two are merged");
 
 static int open_chunks(sqlite3 *db, const struct scan_query *query, struct scan *scan)
 {
-	auto_free char *names = NULL;
-	int id, r = compact_columns(db, scan->schema, query->table, &names, &id);
+	const char *names = compact_columns(query->table);
 
-	if (r < 0)
-		return r;
-	unsigned n_columns = compact_n_names(names);
-	int run = compact_find_name(names, "run_id");
-	if (run < 0 || id < 0 || n_columns > CHUNK_COLUMNS)
+	if (!names)
 		return -EINVAL;
-	scan->run_column = (unsigned)run;
-	scan->id_column = (unsigned)id;
-	const struct chunk_table table = { scan->schema, query->table, n_columns, scan->id_column };
-	r = find_columns(query, names, scan);
+	scan->run_column = (unsigned)compact_find_name(names, "run_id");
+	scan->id_column = (unsigned)compact_find_name(names, "id");
+	const struct chunk_table table = { "main", query->table, compact_n_names(names),
+					   scan->id_column };
+	int r = find_columns(query, names, scan);
 	if (r < 0)
 		return r;
 	scan->store = chunk_store_open(db, &table, 0);
@@ -315,8 +288,7 @@ int scan_open(sqlite3 *db, const struct scan_query *query, struct scan **ret_sca
 	scan->db = db;
 	scan->run_id = query->run_id;
 	scan->frame_id = -1;
-	int r = find_schema(db, query->table, &scan->schema);
-	r = r ?: open_chunks(db, query, scan);
+	int r = open_chunks(db, query, scan);
 	if (r < 0)
 		return r;
 	*ret_scan = steal_ptr(&scan);
@@ -387,10 +359,8 @@ int scan_read_frame(struct scan *scan, struct chunk_decoder *decoder,
 /* Nobody else writes meanwhile: SQLite looks for that before each statement that stands alone. */
 static int begin_fetching(struct scan *scan)
 {
-	char *sql = sqlite3_mprintf("SELECT 1 FROM \"%w\".sqlite_master", scan->schema);
-	int r = sql ? statement_prepare(scan->db, sql, &scan->lock) : -ENOMEM;
+	int r = statement_prepare(scan->db, "SELECT 1 FROM main.sqlite_master", &scan->lock);
 
-	sqlite3_free(sql);
 	r = r ?: statement_step(scan->lock);
 	return r < 0 ? r : 0;
 }

@@ -124,8 +124,7 @@ static int open_table(sqlite3 *db, size_t keep_bytes, const char *const *argumen
 	int r = read_source(arguments[ARGUMENT_SOURCE], n_columns, table, &chunks);
 
 	for (unsigned i = 0; i < n_columns; i++) {
-		const char *type = strchr(arguments[ARGUMENT_COLUMNS + i], ' ');
-		table->is_real[i] = type && strncmp(type, " REAL", 5) == 0;
+		table->is_real[i] = strstr(arguments[ARGUMENT_COLUMNS + i], " REAL");
 	}
 	if (r == 0) {
 		table->name = strdup(arguments[ARGUMENT_NAME]);
