@@ -14,12 +14,15 @@
 
 #define BATCH_BYTES (512u << 10)
 #define FIRST_ROWS  128u
+#define MADE_ROWS   256u /* at a time: they stay in the cache */
 
 struct rows {
 	struct db *db;
 	const struct rows_table *table;
 	char *module; /* name of the virtual table */
 	struct db_job store; /* what was sent */
+	rows_maker make; /* NULL: they were filled in place */
+	void *context;
 	struct chunk_writer *chunks; /* NULL: the table has none */
 	sqlite3_stmt *insert; /* NULL: the table has chunks only */
 	union rows_cell *cells; /* being filled */
@@ -218,10 +221,8 @@ static int prepare_insert(struct rows *rows)
 	return db_errno(handle, r);
 }
 
-/* The writer's thread takes a batch: encoding is its work, too. */
-static int store_batch(void *context)
+static int store_sent(struct rows *rows)
 {
-	struct rows *rows = context;
 	int r = rows->chunks ? chunk_writer_add(rows->chunks, rows->sent, rows->n_sent) : 0;
 
 	if (r == 0 && rows->insert) {
@@ -229,6 +230,18 @@ static int store_batch(void *context)
 		sqlite3_reset(rows->insert);
 	}
 	return r < 0 || !rows->ends || !rows->chunks ? r : chunk_writer_flush(rows->chunks);
+}
+
+/* The writer's thread takes a batch: encoding is its work, too. */
+static int store_batch(void *context)
+{
+	struct rows *rows = context;
+	int r = rows->make ? 0 : store_sent(rows);
+
+	while (rows->make && r == 0 &&
+	       (rows->n_sent = rows->make(rows->context, rows->sent, MADE_ROWS)) > 0)
+		r = store_sent(rows);
+	return r;
 }
 
 static int prepare(struct rows *rows)
@@ -285,6 +298,7 @@ static int turn(struct rows *rows)
 
 	if (settle(rows) < 0)
 		return rows->error;
+	rows->make = NULL;
 	rows->sent = rows->cells;
 	rows->n_sent = rows->n;
 	rows->n_sent_room = rows->n_room;
@@ -309,6 +323,24 @@ int rows_end(struct rows *rows)
 	if (r == 0)
 		db_writer_give(rows->db->writer, &rows->store);
 	return r;
+}
+
+int rows_make(struct rows *rows, rows_maker make, void *context)
+{
+	if ((rows->n > 0 && send(rows) < 0) || settle(rows) < 0)
+		return rows->error;
+	if (rows->n_sent_room < MADE_ROWS) {
+		union rows_cell *sent =
+			reallocarray(rows->sent, MADE_ROWS * rows->n_columns, sizeof(*rows->sent));
+		if (!sent)
+			return rows->error = -ENOMEM;
+		rows->sent = sent;
+		rows->n_sent_room = MADE_ROWS;
+	}
+	rows->make = make;
+	rows->context = context;
+	db_writer_give(rows->db->writer, &rows->store);
+	return 0;
 }
 
 int rows_flush(struct rows *rows)

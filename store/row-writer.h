@@ -54,6 +54,14 @@ struct rows *rows_close(struct rows *rows);
  */
 union rows_cell *rows_add(struct rows *rows);
 
+/*
+ * Rows that the writer's thread makes, behind all before: it asks for at most n of them, again and
+ * again until it gets none, while the caller goes on. What came by the call before is stored when
+ * this one returns. Returns 0 or rows_error().
+ */
+typedef size_t (*rows_maker)(void *context, union rows_cell *cells, size_t n);
+int rows_make(struct rows *rows, rows_maker make, void *context);
+
 /* A cell with a number or a text, as its type says. */
 #define CELL(value)                                                                                \
 	_Generic((value), char *: rows_text, const char *: rows_text, default: rows_integer)(value)

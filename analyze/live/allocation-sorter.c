@@ -77,7 +77,7 @@ _Static_assert(BLOCK_ROWS_BATCH == 1u << PLACE_BITS, "a place is a part of a key
 static const uint64_t *sort_rows(struct block_spill *spill)
 {
 	for (size_t i = 0; i < spill->n; i++)
-		spill->order[0][i] = spill->rows[i].block.id << PLACE_BITS | i;
+		spill->order[0][i] = (uint64_t)spill->rows[i].end.id << PLACE_BITS | i;
 	return radix_sort(spill->order[0], spill->order[1], spill->n, PLACE_BITS);
 }
 
@@ -91,25 +91,26 @@ static const struct block_row *row_in_order(const struct block_spill *spill, con
 
 static void to_cells(const struct block_row *row, uint64_t cells[N_CELLS])
 {
-	const struct heap_block *block = &row->block;
+	const struct block_birth *birth = &row->birth;
+	const struct block_end *end = &row->end;
 	const uint64_t values[N_CELLS] = {
-		block->id,
-		block->address,
-		block->size,
-		(uint64_t)block->allocated_ns,
-		(uint64_t)row->end_ns,
-		(uint64_t)row->stack_id,
-		block->previous_id,
-		block->call,
-		row->end_kind,
-		row->free_call,
-		(uint64_t)row->process_row,
-		(uint64_t)row->thread_row,
-		(uint64_t)row->freed_thread_row,
-		(uint64_t)row->kind,
-		block->interval,
-		row->within_id,
-		row->pool,
+		end->id,
+		birth->address,
+		birth->size,
+		(uint64_t)birth->time_ns,
+		(uint64_t)end->time_ns,
+		birth->stack,
+		end->previous_id,
+		end->call,
+		end->end_kind,
+		end->free_call,
+		birth->process,
+		birth->thread,
+		end->freed_thread,
+		end->kind,
+		birth->interval,
+		birth->within_id,
+		birth->pool,
 	};
 
 	memcpy(cells, values, sizeof(values));
@@ -118,23 +119,23 @@ static void to_cells(const struct block_row *row, uint64_t cells[N_CELLS])
 static void from_cells(const uint64_t cells[N_CELLS], struct block_row *row)
 {
 	*row = (struct block_row){
-		.block = { .id = cells[0],
-			   .address = cells[1],
+		.birth = { .address = cells[1],
 			   .size = cells[2],
-			   .allocated_ns = (int64_t)cells[3],
-			   .previous_id = cells[6],
-			   .call = (uint8_t)cells[7],
-			   .interval = (uint8_t)cells[14] },
-		.end_ns = (int64_t)cells[4],
-		.stack_id = (int64_t)cells[5],
-		.end_kind = (uint8_t)cells[8],
-		.free_call = (uint8_t)cells[9],
-		.process_row = (int64_t)cells[10],
-		.thread_row = (int64_t)cells[11],
-		.freed_thread_row = (int64_t)cells[12],
-		.kind = (int64_t)cells[13],
-		.within_id = cells[15],
-		.pool = (uint32_t)cells[16],
+			   .time_ns = (int64_t)cells[3],
+			   .stack = (uint32_t)cells[5],
+			   .process = (uint32_t)cells[10],
+			   .thread = (uint32_t)cells[11],
+			   .interval = (uint8_t)cells[14],
+			   .within_id = cells[15],
+			   .pool = (uint32_t)cells[16] },
+		.end = { .id = cells[0],
+			 .time_ns = (int64_t)cells[4],
+			 .previous_id = cells[6],
+			 .call = (uint8_t)cells[7],
+			 .end_kind = cells[8] & 63,
+			 .free_call = (uint8_t)cells[9],
+			 .freed_thread = (uint32_t)cells[12],
+			 .kind = cells[13] & 0xffffff },
 	};
 }
 
@@ -272,9 +273,9 @@ static void sift_down(struct run **runs, size_t n, size_t i)
 	struct run *moved = runs[i];
 
 	for (size_t child; (child = 2 * i + 1) < n; i = child) {
-		if (child + 1 < n && runs[child + 1]->row.block.id < runs[child]->row.block.id)
+		if (child + 1 < n && runs[child + 1]->row.end.id < runs[child]->row.end.id)
 			child++;
-		if (moved->row.block.id <= runs[child]->row.block.id)
+		if (moved->row.end.id <= runs[child]->row.end.id)
 			break;
 		runs[i] = runs[child];
 	}

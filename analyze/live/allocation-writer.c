@@ -15,10 +15,9 @@
 #include "store/totals/totals.h"
 #include "store/writer-thread.h"
 
-#define ADVANCE	     (BLOCK_ROWS_WINDOW / 4) /* allocations at a time leave the window */
-#define FIRST_WINDOW 1024u /* most runs are small, and 28 MiB are not for them */
-#define AHEAD	     8u /* rows that are fetched before their turn */
-#define MOST_ENDED   8192u /* a power of two of blocks is given to the thread at a time */
+#define PAGE_ROWS  21845u /* 2 MiB: as many leave the window at a time */
+#define AHEAD	   8u /* blocks that are fetched before their turn */
+#define MOST_ENDED 8192u /* a power of two of blocks is given to the thread at a time */
 
 static const struct rows_table table = {
 	.name = "allocation",
@@ -45,17 +44,7 @@ enum column {
 	WEIGHT,
 	WITHIN,
 	POOL,
-};
-
-/* What is needed of a block before it ends. */
-struct birth {
-	int64_t time_ns;
-	uint64_t address;
-	uint64_t size;
-	int64_t process_row;
-	uint32_t site;
-	uint32_t within_site;
-	uint8_t interval;
+	N_COLUMNS,
 };
 
 /*
@@ -63,18 +52,29 @@ struct birth {
  * moment is not torn apart.
  */
 struct ended {
-	struct block_row *rows;
+	struct block_end *ends;
 	size_t n;
 	size_t n_allocated;
 	size_t n_done;
 	size_t n_sorted; /* up to there what ends at one moment is in the order of ids */
-	struct birth *births;
+	struct block_birth *births;
 	size_t n_births;
 	size_t n_births_allocated;
+	struct block_birth *late; /* of blocks that ended and have left the window */
+	size_t n_late;
+	size_t n_late_allocated;
 	int64_t *borders;
 	size_t n_borders;
 	size_t n_borders_allocated;
 	uint64_t last; /* the highest id that was allocated */
+};
+
+/* Blocks of PAGE_ROWS ids. */
+struct page {
+	struct block_rows *of;
+	uint32_t n; /* that are written */
+	uint32_t at; /* the next one of them */
+	struct block_row rows[PAGE_ROWS];
 };
 
 /*
@@ -92,9 +92,12 @@ struct block_rows {
 	struct db_writer *thread;
 	struct db_job job;
 	struct block_rows_of of;
-	uint64_t base; /* the lowest id in the window */
-	struct block_row *window; /* by id modulo n_window; block.id 0: has not ended */
-	uint64_t n_window; /* a power of two, at most BLOCK_ROWS_WINDOW */
+	struct page **pages; /* the window */
+	size_t n_pages;
+	size_t n_pages_allocated;
+	uint64_t first_page; /* its number: id / PAGE_ROWS */
+	struct page *leaving; /* it is being written */
+	struct page *written; /* is free */
 	struct block_spill *late; /* what ended when its id had left the window */
 	struct rows *rows;
 	struct stretch_blocks *sums;
@@ -112,108 +115,134 @@ static double weight_of(const struct block_rows *rows, uint8_t interval, uint64_
 	return block_weight_of(rows->of.intervals->bytes[interval], size);
 }
 
-static int write_row(struct block_rows *rows, const struct block_row *from)
+static int64_t or_null(int64_t row)
 {
-	const struct heap_block *block = &from->block;
-	union rows_cell *row = rows_add(rows->rows);
-	if (!row)
-		return rows_error(rows->rows);
-
-	row[ID].integer = rows->of.first_id + (int64_t)block->id;
-	row[RUN].integer = rows->of.run_id;
-	row[PROCESS].integer = from->process_row;
-	row[THREAD].integer = from->thread_row;
-	row[ADDRESS].integer = (int64_t)block->address;
-	row[SIZE].integer = (int64_t)block->size;
-	row[ALLOCATED_NS].integer = block->allocated_ns;
-	row[FREED_NS].integer = memory_is_freed(from->end_kind) ? from->end_ns : ROWS_NULL;
-	row[FREED_THREAD].integer = from->freed_thread_row;
-	row[STACK].integer = from->stack_id ? from->stack_id : ROWS_NULL;
-	row[CALL].integer = block->call;
-	row[END_KIND].integer = from->end_kind;
-	row[FREE_CALL].integer = from->free_call ? from->free_call : ROWS_NULL;
-	row[KIND].integer = from->kind;
-	row[PREVIOUS].integer = ROWS_NULL;
-	row[WEIGHT].real = weight_of(rows, block->interval, block->size);
-	if (block->previous_id)
-		row[PREVIOUS].integer = rows->of.first_id + (int64_t)block->previous_id;
-	row[WITHIN].integer = row[POOL].integer = ROWS_NULL;
-	if (from->within_id)
-		row[WITHIN].integer = rows->of.first_id + (int64_t)from->within_id;
-	if (from->pool)
-		row[POOL].integer = rows->of.first_pool + from->pool;
-	return 0;
+	return row ? row : ROWS_NULL;
 }
+
+static void fill_row(const struct block_rows *rows, const struct block_row *from,
+		     union rows_cell *row)
+{
+	const struct block_birth *birth = &from->birth;
+	const struct block_end *end = &from->end;
+
+	row[ID].integer = rows->of.first_id + (int64_t)end->id;
+	row[RUN].integer = rows->of.run_id;
+	row[PROCESS].integer = birth->process;
+	row[THREAD].integer = birth->thread;
+	row[ADDRESS].integer = (int64_t)birth->address;
+	row[SIZE].integer = (int64_t)birth->size;
+	row[ALLOCATED_NS].integer = birth->time_ns;
+	row[FREED_NS].integer = memory_is_freed(end->end_kind) ? end->time_ns : ROWS_NULL;
+	row[FREED_THREAD].integer = or_null(end->freed_thread);
+	row[STACK].integer = or_null(birth->stack);
+	row[CALL].integer = end->call;
+	row[END_KIND].integer = end->end_kind;
+	row[FREE_CALL].integer = or_null(end->free_call);
+	row[KIND].integer = or_null(end->kind);
+	row[PREVIOUS].integer = ROWS_NULL;
+	row[WEIGHT].real = weight_of(rows, birth->interval, birth->size);
+	if (end->previous_id)
+		row[PREVIOUS].integer = rows->of.first_id + (int64_t)end->previous_id;
+	row[WITHIN].integer = row[POOL].integer = ROWS_NULL;
+	if (birth->within_id)
+		row[WITHIN].integer = rows->of.first_id + (int64_t)birth->within_id;
+	if (birth->pool)
+		row[POOL].integer = rows->of.first_pool + birth->pool;
+}
+
+/* ---- The window ---- */
 
 static struct block_row *row_of(const struct block_rows *rows, uint64_t id)
 {
-	return &rows->window[id & (rows->n_window - 1)];
+	return &rows->pages[id / PAGE_ROWS - rows->first_page]->rows[id % PAGE_ROWS];
 }
 
-/* Make the window twice as large. */
-static int widen(struct block_rows *rows)
+/* Most runs are small, and have one page that is used in part. */
+static int add_page(struct block_rows *rows)
 {
-	uint64_t n_wider = 2 * rows->n_window;
-	struct block_row *wider = large_alloc(n_wider * sizeof(*wider));
+	bool is_first = rows->first_page + rows->n_pages == 0;
+	int r = grow_one(&rows->pages, rows->n_pages, &rows->n_pages_allocated);
+	struct page *page = r < 0      ? NULL
+			    : is_first ? aligned_alloc(LARGE_ALIGNMENT, LARGE_PAGE_BYTES)
+				       : steal_ptr(&rows->written) ?: large_room(LARGE_PAGE_BYTES);
 
-	if (!wider)
+	if (!page)
 		return -ENOMEM;
-	for (uint64_t id = rows->base; id < rows->base + rows->n_window; id++) {
-		const struct block_row *row = row_of(rows, id);
-		if (row->block.id == id)
-			wider[id & (n_wider - 1)] = *row;
-	}
-	free(rows->window);
-	rows->window = wider;
-	rows->n_window = n_wider;
+	page->of = rows;
+	page->n = page->at = 0;
+	page->rows[0].end.id = 0; /* no block has the id 0 */
+	rows->pages[rows->n_pages++] = page;
 	return 0;
 }
+_Static_assert(sizeof(struct page) <= LARGE_PAGE_BYTES, "a page is one of the system's");
 
-/* Allocations below the new base leave the window: those that have ended are written. */
-static int advance(struct block_rows *rows, uint64_t base)
+static int add_births(struct block_rows *rows)
 {
-	for (; rows->base < base; rows->base++) {
-		struct block_row *row = row_of(rows, rows->base);
-		if (row->block.id != rows->base)
-			continue;
-		int r = write_row(rows, row);
-		if (r < 0)
-			return r;
-		row->block.id = 0;
+	const struct ended *given = &rows->given;
+	uint64_t id = given->last - given->n_births;
+	int r = 0;
+
+	for (size_t i = 0; i < given->n_births && r == 0; i++) {
+		if (++id >= (rows->first_page + rows->n_pages) * PAGE_ROWS)
+			r = add_page(rows);
+		if (r == 0)
+			*row_of(rows, id) = (struct block_row){ .birth = given->births[i] };
 	}
-	return 0;
+	return r;
 }
 
-/* Blocks up to this id have been allocated: the window moves along. */
-static int pass(struct block_rows *rows, uint64_t id)
+/* The writer's thread asks for rows: those that have ended. */
+static size_t write_page(void *context, union rows_cell *cells, size_t n)
 {
-	while (id >= rows->base + rows->n_window && rows->n_window < BLOCK_ROWS_WINDOW) {
-		int r = widen(rows);
-		if (r < 0)
-			return r;
+	struct page *page = context;
+	size_t n_filled = 0;
+
+	for (; n_filled < n && page->at < page->n; page->at++) {
+		const struct block_row *row = &page->rows[page->at];
+		if (row->end.id)
+			fill_row(page->of, row, cells + n_filled++ * N_COLUMNS);
 	}
-	if (id < rows->base + BLOCK_ROWS_WINDOW)
-		return 0;
-	return advance(rows, id + ADVANCE - BLOCK_ROWS_WINDOW);
+	return n_filled;
 }
 
-static int order_row(struct block_rows *rows, const struct block_row *row)
+/* The first page leaves the window. n: of its rows. */
+static int leave(struct block_rows *rows, uint64_t n)
 {
-	if (row->block.id < rows->base)
-		return block_spill_add(rows->late, row);
-	*row_of(rows, row->block.id) = *row;
-	return 0;
+	struct page *page = rows->pages[0];
+
+	page->n = n < PAGE_ROWS ? (uint32_t)n : PAGE_ROWS;
+	int r = rows_make(rows->rows, write_page, page);
+	free(rows->written);
+	rows->written = rows->leaving;
+	rows->leaving = page;
+	rows->first_page++;
+	memmove(rows->pages, rows->pages + 1, --rows->n_pages * sizeof(struct page *));
+	return r;
 }
+
+/* The window moves along: pages whose blocks come again if they end from now on. */
+static int pass(struct block_rows *rows)
+{
+	uint64_t first = rows->given.last - rows->given.n_births;
+	int r = 0;
+
+	while (r == 0 && (rows->first_page + 1) * PAGE_ROWS + BLOCK_ROWS_WINDOW <= first)
+		r = leave(rows, PAGE_ROWS);
+	return r;
+}
+
+/* ---- In the order of time ---- */
 
 static bool has_told(const struct block_rows *rows)
 {
 	return rows->listener.born && stretch_blocks_are_ordered(rows->sums);
 }
 
-static int tell_birth(struct block_rows *rows, const struct birth *birth)
+static int tell_birth(struct block_rows *rows, const struct block_birth *birth)
 {
 	const struct picture_row_block block = {
-		.process_id = birth->process_row,
+		.process_id = birth->process,
 		.address = birth->address,
 		.size = (int64_t)birth->size,
 		.allocated_ns = birth->time_ns,
@@ -225,12 +254,12 @@ static int tell_birth(struct block_rows *rows, const struct birth *birth)
 
 static int tell_end(struct block_rows *rows, const struct block_row *row)
 {
-	bool is_freed = memory_is_freed(row->end_kind);
+	bool is_freed = memory_is_freed(row->end.end_kind);
 	const struct picture_row_block block = {
-		.process_id = row->process_row,
-		.size = (int64_t)row->block.size,
-		.freed_ns = is_freed ? row->end_ns : INT64_MAX,
-		.stack_id = row->block.site,
+		.process_id = row->birth.process,
+		.size = (int64_t)row->birth.size,
+		.freed_ns = is_freed ? row->end.time_ns : INT64_MAX,
+		.stack_id = row->birth.site,
 	};
 
 	return has_told(rows) ? rows->listener.ended(rows->listener.context, &block) : 0;
@@ -238,62 +267,65 @@ static int tell_end(struct block_rows *rows, const struct block_row *row)
 
 static int add_end(struct block_rows *rows, const struct block_row *row)
 {
-	const struct heap_block *block = &row->block;
+	const struct block_birth *birth = &row->birth;
 	struct tally_end end = {
-		.size = block->size,
-		.weight = weight_of(rows, block->interval, block->size),
-		.allocated_ns = block->allocated_ns,
-		.time_ns = row->end_ns,
-		.life_ns = row->end_ns - block->allocated_ns,
-		.thread_row = row->thread_row,
-		.freed_thread_row = row->freed_thread_row,
-		.site = block->site,
-		.within = row->within_site,
-		.is_freed = memory_is_freed(row->end_kind),
-		.is_temporary = row->is_temporary,
-		.is_reallocated = row->end_kind == MEMORY_REALLOCATED,
-		.is_replaced = row->end_kind == MEMORY_EXEC,
+		.size = birth->size,
+		.weight = weight_of(rows, birth->interval, birth->size),
+		.allocated_ns = birth->time_ns,
+		.time_ns = row->end.time_ns,
+		.life_ns = row->end.time_ns - birth->time_ns,
+		.thread_row = birth->thread,
+		.freed_thread_row = or_null(row->end.freed_thread),
+		.site = birth->site,
+		.within = birth->within_site,
+		.is_freed = memory_is_freed(row->end.end_kind),
+		.is_temporary = row->end.is_temporary,
+		.is_reallocated = row->end.end_kind == MEMORY_REALLOCATED,
+		.is_replaced = row->end.end_kind == MEMORY_EXEC,
 	};
 
-	return stretch_blocks_end(rows->sums, &end, row->is_left) ?: tell_end(rows, row);
+	return stretch_blocks_end(rows->sums, &end, row->end.is_left) ?: tell_end(rows, row);
 }
 
-/*
- * What comes next: another processor has just written it. Where it goes in the window was looked at
- * long ago.
- */
+/* What comes next: where it is in the window was looked at long ago. */
 static void fetch(const struct block_rows *rows, size_t i)
 {
-	const struct block_row *coming = &rows->given.rows[i + 2 * AHEAD];
+	const struct ended *given = &rows->given;
 
-	__builtin_prefetch(coming);
-	__builtin_prefetch(&coming->end_ns);
-	if (i + AHEAD >= rows->given.n)
+	__builtin_prefetch(&given->ends[i + 2 * AHEAD]);
+	if (i + AHEAD >= given->n || given->ends[i + AHEAD].late)
 		return;
-	const struct block_row *place = row_of(rows, rows->given.rows[i + AHEAD].block.id);
-	__builtin_prefetch(place, 1);
-	__builtin_prefetch(&place->end_ns, 1);
+	const struct block_row *row = row_of(rows, given->ends[i + AHEAD].id);
+	__builtin_prefetch(row, 1);
+	__builtin_prefetch(&row->end.late, 1);
 }
 
-/* The next row. */
-static int take_row(struct block_rows *rows)
+static int take_end(struct block_rows *rows)
 {
-	const struct block_row *row = &rows->given.rows[rows->given.n_done];
+	const struct block_end *end = &rows->given.ends[rows->given.n_done];
 
 	fetch(rows, rows->given.n_done++);
-	return add_end(rows, row) ?: order_row(rows, row);
+	if (end->late) {
+		const struct block_row row = { rows->given.late[end->late - 1], *end };
+		return add_end(rows, &row) ?: block_spill_add(rows->late, &row);
+	}
+	struct block_row *row = row_of(rows, end->id);
+	row->end = *end;
+	return add_end(rows, row);
 }
 
-DEFINE_ORDER(compare_ids, struct block_row, BY(block.id));
+DEFINE_ORDER(compare_ids, struct block_end, BY(id));
 
-/* What ends at one moment, in the order of ids: the next rows, if they do. */
+/* What ends at one moment, in the order of ids: the next ends, if they do. */
 static void sort_moment(struct ended *given, int64_t time_ns)
 {
 	size_t to = given->n_done;
 
-	while (to < given->n && given->rows[to].end_ns == time_ns)
+	while (to < given->n && given->ends[to].time_ns == time_ns)
 		to++;
-	qsort(given->rows + given->n_done, to - given->n_done, sizeof(*given->rows), compare_ids);
+	if (to > given->n_done + 1)
+		qsort(given->ends + given->n_done, to - given->n_done, sizeof(*given->ends),
+		      compare_ids);
 	given->n_sorted = to;
 }
 
@@ -303,14 +335,13 @@ static int take_ends(struct block_rows *rows, int64_t time_ns, uint64_t id)
 	struct ended *given = &rows->given;
 	int r = 0;
 
-	while (r == 0 && given->n_done < given->n && given->rows[given->n_done].end_ns < time_ns)
-		r = take_row(rows);
+	while (r == 0 && given->n_done < given->n && given->ends[given->n_done].time_ns < time_ns)
+		r = take_end(rows);
 	if (given->n_sorted <= given->n_done)
 		sort_moment(given, time_ns);
 	while (r == 0 && given->n_done < given->n_sorted &&
-	       given->rows[given->n_done].end_ns == time_ns &&
-	       given->rows[given->n_done].block.id < id)
-		r = take_row(rows);
+	       given->ends[given->n_done].time_ns == time_ns && given->ends[given->n_done].id < id)
+		r = take_end(rows);
 	return r;
 }
 
@@ -332,11 +363,11 @@ static int take_given(void *context)
 	struct ended *given = &rows->given;
 	uint64_t id = given->last - given->n_births;
 	size_t border = 0;
-	int r = pass(rows, given->last);
+	int r = pass(rows) ?: add_births(rows);
 
 	given->n_done = given->n_sorted = 0;
 	for (size_t i = 0; i < given->n_births && r == 0; i++) {
-		const struct birth *birth = &given->births[i];
+		const struct block_birth *birth = &given->births[i];
 		struct tally_end born = {
 			.size = birth->size,
 			.weight = weight_of(rows, birth->interval, birth->size),
@@ -351,7 +382,7 @@ static int take_given(void *context)
 	}
 	r = r ?: take_borders(rows, &border, INT64_MAX);
 	while (r == 0 && given->n_done < given->n)
-		r = take_row(rows);
+		r = take_end(rows);
 	return r;
 }
 
@@ -374,7 +405,7 @@ static int give(struct block_rows *rows)
 	struct ended free_again = rows->given;
 	rows->given = rows->filled;
 	rows->filled = free_again;
-	rows->filled.n = rows->filled.n_births = rows->filled.n_borders = 0;
+	rows->filled.n = rows->filled.n_births = rows->filled.n_late = rows->filled.n_borders = 0;
 	rows->filled.last = rows->given.last;
 	rows->n_full = rows->filled.n_allocated;
 	db_writer_give(rows->thread, &rows->job);
@@ -393,7 +424,7 @@ static int make_room(struct block_rows *rows, int64_t time_ns)
 	struct ended *ended = &rows->filled;
 	int r = ended->n >= MOST_ENDED && is_later(ended, time_ns) ? give(rows) : 0;
 
-	r = r ?: grow_one(&ended->rows, ended->n, &ended->n_allocated);
+	r = r ?: grow_one(&ended->ends, ended->n, &ended->n_allocated);
 	rows->n_full = ended->n < MOST_ENDED && ended->n_allocated > MOST_ENDED ? MOST_ENDED
 		       : ended->n < MOST_ENDED					? ended->n_allocated
 										: ended->n + 1;
@@ -427,34 +458,39 @@ int block_rows_touched(struct block_rows *rows, const struct touch *touch)
 	return stretch_touches_add(rows->touches, touch, tally->sites[touch->owner.site].stack_id);
 }
 
-int block_rows_born(struct block_rows *rows, const struct heap_block *block, int64_t process_row,
-		    uint32_t within_site)
+int block_rows_born(struct block_rows *rows, const struct block_birth *birth)
 {
 	struct ended *ended = &rows->filled;
-	int r = ended->n_births >= MOST_ENDED && is_later(ended, block->allocated_ns) ? give(rows)
-										      : 0;
+	int r = ended->n_births >= MOST_ENDED && is_later(ended, birth->time_ns) ? give(rows) : 0;
 
-	if (block->thread >= rows->n_threads)
-		rows->n_threads = block->thread + 1;
-	r = r ?: add_border(rows, block->allocated_ns);
+	int64_t thread = birth->thread - rows->of.tally->threads.first_row;
+
+	if (thread >= (int64_t)rows->n_threads)
+		rows->n_threads = (size_t)thread + 1;
+	r = r ?: add_border(rows, birth->time_ns);
 	r = r ?: grow_one(&ended->births, ended->n_births, &ended->n_births_allocated);
 	if (r < 0)
 		return r;
-	ended->births[ended->n_births++] = (struct birth){
-		block->allocated_ns, block->address, block->size,     process_row,
-		block->site,	     within_site,    block->interval,
-	};
-	ended->last = block->id;
+	ended->births[ended->n_births++] = *birth;
+	ended->last++;
 	return 0;
 }
 
-int block_rows_end(struct block_rows *rows, int64_t time_ns, struct block_row **ret_row)
+int block_rows_end(struct block_rows *rows, int64_t batch_ns, const struct block_end *end,
+		   struct block_birth **ret_birth)
 {
-	int r = rows->filled.n < rows->n_full ? 0 : make_room(rows, time_ns);
+	struct ended *ended = &rows->filled;
+	bool is_late = ended->last - end->id >= BLOCK_ROWS_WINDOW;
+	int r = ended->n < rows->n_full ? 0 : make_room(rows, batch_ns);
 
-	if (r == 0)
-		*ret_row = &rows->filled.rows[rows->filled.n++];
-	return r;
+	if (r == 0 && is_late)
+		r = grow_one(&ended->late, ended->n_late, &ended->n_late_allocated);
+	if (r < 0)
+		return r;
+	*ret_birth = is_late ? &ended->late[ended->n_late++] : NULL;
+	ended->ends[ended->n] = *end;
+	ended->ends[ended->n++].late = is_late ? (uint32_t)ended->n_late : 0;
+	return 0;
 }
 
 int block_rows_open(struct db *db, const struct block_rows_of *of, struct block_rows **ret_rows)
@@ -463,11 +499,8 @@ int block_rows_open(struct db *db, const struct block_rows_of *of, struct block_
 	if (!rows)
 		return -ENOMEM;
 	rows->of = *of;
-	rows->base = 1;
-	rows->n_window = FIRST_WINDOW;
-	rows->window = large_alloc(rows->n_window * sizeof(*rows->window));
 	rows->late = block_spill_open(db->path);
-	if (!rows->window || !rows->late)
+	if (!rows->late)
 		return -ENOMEM;
 
 	rows->job.work = take_given;
@@ -490,8 +523,10 @@ struct block_rows *block_rows_close(struct block_rows *rows)
 	rows_close(rows->rows);
 	stretch_blocks_close(rows->sums);
 	stretch_touches_close(rows->touches);
-	free_all(rows->filled.rows, rows->filled.births, rows->filled.borders, rows->given.rows,
-		 rows->given.births, rows->given.borders, rows->window);
+	free_all(rows->filled.ends, rows->filled.births, rows->filled.late, rows->filled.borders,
+		 rows->given.ends, rows->given.births, rows->given.late, rows->given.borders,
+		 rows->leaving, rows->written);
+	array_free(rows->pages, rows->n_pages, it, free(*it));
 	block_spill_close(rows->late);
 	free(rows);
 	return NULL;
@@ -499,14 +534,23 @@ struct block_rows *block_rows_close(struct block_rows *rows)
 
 static int write_late(void *context, const struct block_row *row)
 {
-	return write_row(context, row);
+	struct block_rows *rows = context;
+	union rows_cell *cells = rows_add(rows->rows);
+
+	if (!cells)
+		return rows_error(rows->rows);
+	fill_row(rows, row, cells);
+	return 0;
 }
 
 /* The last job of the thread: behind the last batch, what is in the window and what came late. */
 static int finish_given(void *context)
 {
 	struct block_rows *rows = context;
-	int r = take_given(rows) ?: advance(rows, rows->given.last + 1);
+	int r = take_given(rows);
+
+	while (r == 0 && rows->n_pages > 0)
+		r = leave(rows, rows->given.last + 1 - rows->first_page * PAGE_ROWS);
 	r = r ?: rows_start_again(rows->rows);
 	r = r ?: block_spill_drain(rows->late, write_late, rows);
 	return r < 0 ? r : rows_flush(rows->rows);

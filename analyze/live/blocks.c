@@ -29,30 +29,26 @@ static bool is_inherited(const struct memory_image *image, const struct heap_blo
 static int write_row(struct memory *memory, const struct memory_image *image,
 		     const struct heap_block *block, const struct ending *ending)
 {
-	struct block_row *row;
-	int r = block_rows_end(memory->allocations, memory->is_over ? INT64_MAX : ending->time_ns,
-			       &row);
-
-	if (r < 0)
-		return r;
-	*row = (struct block_row){
-		/* all of it: what is left out is cleared first, slowly */
-		.block = *block,
-		.process_row = image->row,
-		.thread_row = memory->threads[block->thread]->row,
-		.stack_id = memory->tally->sites[block->site].stack_id,
-		.end_ns = ending->time_ns,
-		.freed_thread_row = ending->thread_row,
-		.kind = kinds_row(&memory->kinds, kinds_of(&memory->kinds, &image->kinds, block)),
-		.end_kind = ending->end_kind,
+	int64_t kind = kinds_row(&memory->kinds, kinds_of(&memory->kinds, &image->kinds, block));
+	const struct block_end end = {
+		.id = block->id,
+		.call = block->call,
 		.free_call = ending->call,
+		.end_kind = (uint8_t)ending->end_kind & 63,
 		.is_temporary = ending->is_temporary,
 		.is_left = memory->is_over,
-		.within_id = 0,
-		.within_site = 0,
-		.pool = 0,
+		.time_ns = ending->time_ns,
+		.previous_id = block->previous_id,
+		.kind = kind == ROWS_NULL ? 0 : (uint64_t)kind,
+		.freed_thread = ending->thread_row == ROWS_NULL ? 0 : (uint32_t)ending->thread_row,
 	};
-	return 0;
+	struct block_birth *birth;
+	int r = block_rows_end(memory->allocations, memory->is_over ? INT64_MAX : ending->time_ns,
+			       &end, &birth);
+
+	if (r == 0 && birth)
+		*birth = memory_birth(memory, image, block);
+	return r;
 }
 
 /*
@@ -264,7 +260,8 @@ int memory_allocated(struct memory *memory, const struct memory_allocation *allo
 	    freed_pages_add(&thread->image->ends.pages, block.address, block.size) < 0)
 		return -ENOMEM;
 	memory->n_allocations++;
-	r = block_rows_born(memory->allocations, &block, thread->image->row, 0);
+	const struct block_birth birth = memory_birth(memory, thread->image, &block);
+	r = block_rows_born(memory->allocations, &birth);
 	if (r < 0)
 		return r;
 	if (memory->keeps_freed)

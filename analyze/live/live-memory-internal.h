@@ -131,6 +131,23 @@ static inline struct memory_thread *memory_thread(struct memory *memory, uint32_
 		       : memory_make_thread(memory, number);
 }
 
+/* What is known of a block of an image when it is born, unless it lies in another one. */
+static inline struct block_birth memory_birth(const struct memory *memory,
+					      const struct memory_image *image,
+					      const struct heap_block *block)
+{
+	return (struct block_birth){
+		.time_ns = block->allocated_ns,
+		.address = block->address,
+		.size = block->size,
+		.site = block->site,
+		.process = (uint32_t)image->row,
+		.thread = (uint32_t)memory->threads[block->thread]->row,
+		.stack = (uint32_t)memory->tally->sites[block->site].stack_id,
+		.interval = block->interval,
+	};
+}
+
 /* The innermost block of a pool around an address. */
 static inline bool memory_find_inner(const struct memory_image *image, uint64_t address,
 				     struct heap_block *ret_block)

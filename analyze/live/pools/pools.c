@@ -234,11 +234,22 @@ static void count_end(struct memory *memory, const struct heap_block *block,
 			   memory_is_freed(ending->kind));
 }
 
+static struct block_birth birth_of(const struct memory *memory, const struct memory_image *image,
+				   const struct heap_block *block, const struct slot *slot)
+{
+	struct block_birth birth = memory_birth(memory, image, block);
+
+	birth.within_id = slot->within_id;
+	birth.within_site = slot->within_site;
+	birth.pool = slot->pool;
+	return birth;
+}
+
 /* A block is no longer in the set, or nobody asks for it any more. */
 static int leave(struct memory *memory, struct memory_image *image, const struct heap_block *block,
 		 const struct ending *ending)
 {
-	struct block_row *row;
+	struct block_birth *birth;
 	int r = 0;
 
 	if (image->names.n_blocks > 0)
@@ -252,27 +263,20 @@ static int leave(struct memory *memory, struct memory_image *image, const struct
 	}
 	count_end(memory, block, &slot, ending);
 	give_slot(memory->pools, (uint32_t)block->previous_id);
-	r = block_rows_end(memory->allocations, memory->is_over ? INT64_MAX : ending->time_ns,
-			   &row);
-	if (r < 0)
-		return r;
-	*row = (struct block_row){
-		.block = *block,
-		.process_row = image->row,
-		.thread_row = memory->threads[block->thread]->row,
-		.stack_id = memory->tally->sites[block->site].stack_id,
-		.end_ns = ending->time_ns,
-		.freed_thread_row = ending->thread_row,
-		.kind = ROWS_NULL,
-		.within_id = slot.within_id,
-		.within_site = slot.within_site,
-		.pool = slot.pool,
-		.end_kind = (uint8_t)ending->kind,
+	const struct block_end end = {
+		.id = block->id,
+		.call = block->call,
 		.free_call = ending->call,
+		.end_kind = (uint8_t)ending->kind & 63,
 		.is_left = memory->is_over,
+		.time_ns = ending->time_ns,
+		.freed_thread = ending->thread_row == ROWS_NULL ? 0 : (uint32_t)ending->thread_row,
 	};
-	row->block.previous_id = 0;
-	return 0;
+	r = block_rows_end(memory->allocations, memory->is_over ? INT64_MAX : ending->time_ns, &end,
+			   &birth);
+	if (r == 0 && birth)
+		*birth = birth_of(memory, image, block, &slot);
+	return r;
 }
 
 /* End what lies in a range, from a level on. */
@@ -427,7 +431,8 @@ int memory_pool_block(struct memory *memory, const struct pool_block *born)
 		return r;
 	memory->n_allocations++;
 	count_birth(memory, &block, &slot);
-	return block_rows_born(memory->allocations, &block, thread->image->row, slot.within_site);
+	const struct block_birth birth = birth_of(memory, thread->image, &block, &slot);
+	return block_rows_born(memory->allocations, &birth);
 }
 
 /* The innermost block that begins there; its level, or POOLS_LEVELS: there is none. */

@@ -28,23 +28,23 @@ static struct block_row row_of(uint64_t id)
 {
 	bool is_absurd = id % 97 == 0;
 	struct block_row row = {
-		.block = { .id = id,
-			   .address = UINT64_C(0x555555550000) + id * 48,
+		.birth = { .address = UINT64_C(0x555555550000) + id * 48,
 			   .size = is_absurd ? number_of(id) : id % 500,
-			   .allocated_ns =
-				   is_absurd ? (int64_t)number_of(id + 1) : (int64_t)id * 50,
-			   .previous_id = id % 7 ? 0 : id / 2,
-			   .call = (uint8_t)(id % 14) },
-		.process_row = 1 + (int64_t)(id % 3),
-		.thread_row = 4 + (int64_t)(id % 5),
-		.stack_id = (int64_t)(number_of(id) % 1000),
-		.end_ns = id % 11 ? (int64_t)id * 60 : INT64_MIN,
-		.freed_thread_row = id % 11 ? 4 : INT64_MIN,
-		.kind = id % 13 ? INT64_MIN : 2,
-		.within_id = id % 3 ? 0 : id / 3,
-		.pool = (uint32_t)(id % 6),
-		.end_kind = (uint8_t)(id % 5),
-		.free_call = (uint8_t)(id % 4),
+			   .time_ns = is_absurd ? (int64_t)number_of(id + 1) : (int64_t)id * 50,
+			   .process = 1 + (uint32_t)(id % 3),
+			   .thread = 4 + (uint32_t)(id % 5),
+			   .stack = (uint32_t)(number_of(id) % 1000),
+			   .within_id = id % 3 ? 0 : id / 3,
+			   .pool = (uint32_t)(id % 6),
+			   .interval = (uint8_t)(id % 2) },
+		.end = { .id = id,
+			 .time_ns = id % 11 ? (int64_t)id * 60 : INT64_MIN,
+			 .previous_id = id % 7 ? 0 : id / 2,
+			 .call = (uint8_t)(id % 14),
+			 .freed_thread = id % 11 ? 4 : 0,
+			 .kind = id % 13 ? 0 : 2,
+			 .end_kind = id % 5,
+			 .free_call = id % 4 },
 	};
 
 	return row;
@@ -60,22 +60,23 @@ static int check_row(void *context, const struct block_row *found)
 	struct seen *seen = context;
 	struct block_row expected = row_of(3 * ++seen->n);
 
-	check_equal(found->block.id, expected.block.id);
-	check_equal(found->block.address, expected.block.address);
-	check_equal(found->block.size, expected.block.size);
-	check_equal(found->block.allocated_ns, expected.block.allocated_ns);
-	check_equal(found->block.previous_id, expected.block.previous_id);
-	check_equal(found->block.call, expected.block.call);
-	check_equal(found->process_row, expected.process_row);
-	check_equal(found->thread_row, expected.thread_row);
-	check_equal(found->stack_id, expected.stack_id);
-	check_equal(found->end_ns, expected.end_ns);
-	check_equal(found->freed_thread_row, expected.freed_thread_row);
-	check_equal(found->kind, expected.kind);
-	check_equal(found->within_id, expected.within_id);
-	check_equal(found->pool, expected.pool);
-	check_equal(found->end_kind, expected.end_kind);
-	check_equal(found->free_call, expected.free_call);
+	check_equal(found->end.id, expected.end.id);
+	check_equal(found->birth.address, expected.birth.address);
+	check_equal(found->birth.size, expected.birth.size);
+	check_equal(found->birth.time_ns, expected.birth.time_ns);
+	check_equal(found->end.previous_id, expected.end.previous_id);
+	check_equal(found->end.call, expected.end.call);
+	check_equal(found->birth.process, expected.birth.process);
+	check_equal(found->birth.thread, expected.birth.thread);
+	check_equal(found->birth.stack, expected.birth.stack);
+	check_equal(found->end.time_ns, expected.end.time_ns);
+	check_equal(found->end.freed_thread, expected.end.freed_thread);
+	check_equal(found->end.kind, expected.end.kind);
+	check_equal(found->birth.within_id, expected.birth.within_id);
+	check_equal(found->birth.pool, expected.birth.pool);
+	check_equal(found->birth.interval, expected.birth.interval);
+	check_equal(found->end.end_kind, expected.end.end_kind);
+	check_equal(found->end.free_call, expected.end.free_call);
 	return seen->n == seen->stop_at ? -EINTR : 0;
 }
 
