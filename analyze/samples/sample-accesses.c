@@ -152,13 +152,13 @@ static bool is_code(const struct sample_code *code, const struct pending_sample 
 	return code->frame > 0 && code->ip == ip && code->space == item->space;
 }
 
-/* Each has two places: the one that was looked up before gives way. */
+/* Two share two places: the one that was found out longest ago gives way. */
 const struct sample_code *sample_code_at(struct samples *samples, const struct pending_sample *item,
 					 uint64_t ip)
 {
 	size_t hash = (size_t)((ip ^ ip >> 13) + item->space * UINT64_C(7919));
-	struct sample_code *code = &samples->codes[hash % SAMPLE_CODES];
-	struct sample_code *other = &samples->codes[(hash ^ 1) % SAMPLE_CODES];
+	struct sample_code *code = &samples->codes[hash % SAMPLE_CODES & ~(size_t)1];
+	struct sample_code *other = code + 1;
 
 	if (is_code(code, item, ip))
 		return code;
