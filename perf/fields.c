@@ -166,12 +166,13 @@ static void take_aux(struct pmu_cursor *cursor, const struct pmu_format *format,
 	pmu_cursor_take(cursor, pmu_cursor_u64(cursor));
 }
 
-/* In the order in which they lie. */
-#define SAMPLE_FIELDS(FIELD)                                                                       \
+/* In the order in which they lie: those that are looked at before all others are, and these. */
+#define HEAD_FIELDS(FIELD)                                                                         \
 	FIELD(IDENTIFIER, id)                                                                      \
 	FIELD(IP, ip)                                                                              \
 	FIELD(TID, tid)                                                                            \
-	FIELD(TIME, time)                                                                          \
+	FIELD(TIME, time)
+#define SAMPLE_FIELDS(FIELD)                                                                       \
 	FIELD(ADDR, address)                                                                       \
 	FIELD(ID, id)                                                                              \
 	FIELD(STREAM_ID, stream_id)                                                                \
@@ -211,6 +212,9 @@ static void take_aux(struct pmu_cursor *cursor, const struct pmu_format *format,
 void pmu_fields_sample(struct pmu_cursor *cursor, const struct pmu_format *format,
 		       struct pmu_record *record)
 {
+	HEAD_FIELDS(TAKE)
+	if (!(format->sample_type & (0 SAMPLE_FIELDS(OR_BIT))))
+		return;
 	SAMPLE_FIELDS(TAKE)
 }
 

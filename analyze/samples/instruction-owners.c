@@ -24,15 +24,20 @@ static uint64_t id_of(const struct owner *owner)
 	return owner->kind == OWNER_heap ? owner->site : (uint64_t)owner->id;
 }
 
+static uint64_t key_of(const struct owner *owner)
+{
+	return (uint64_t)owner->kind << 56 ^ id_of(owner);
+}
+
 bool instruction_owners_is_same(const struct owner *a, const struct owner *b)
 {
-	return a->kind == b->kind && id_of(a) == id_of(b);
+	return key_of(a) == key_of(b);
 }
 
 static int find(struct instruction_owners *owners, int64_t frame, const struct owner *beside,
 		struct instruction_seen **ret)
 {
-	uint64_t key = (uint64_t)beside->kind << 56 ^ id_of(beside);
+	uint64_t key = key_of(beside);
 	uint64_t number = key_map_get(&owners->numbers, (uint64_t)frame, key);
 	int r = 0;
 
@@ -53,17 +58,22 @@ static int find(struct instruction_owners *owners, int64_t frame, const struct o
 static void add_owner(struct instruction_seen *seen, const struct owner *owner, unsigned n,
 		      double time)
 {
+	uint64_t key = key_of(owner);
 	unsigned i = 0;
 
-	while (i < seen->n_owners && !instruction_owners_is_same(&seen->owners[i].owner, owner))
+	while (i < seen->n_owners && seen->keys[i] != key)
 		i++;
 	if (i == INSTRUCTION_OWNERS) {
 		seen->n_others += n ? n : 1;
 		seen->others_time += time;
 		return;
 	}
-	if (i == seen->n_owners)
+	if (i == seen->n_owners) {
+		seen->keys[i] = key;
 		seen->owners[seen->n_owners++].owner = *owner;
+	}
+	if (!n) /* nothing is added */
+		return;
 	seen->owners[i].n += n;
 	seen->owners[i].time += time;
 }

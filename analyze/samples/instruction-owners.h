@@ -39,6 +39,7 @@ struct instruction_seen {
 	uint64_t n_next;
 	bool is_next_mixed; /* ... that of several */
 	unsigned n_owners;
+	uint64_t keys[INSTRUCTION_OWNERS]; /* of the owners: what is looked through */
 	struct {
 		struct owner owner;
 		uint64_t n;

@@ -97,13 +97,20 @@ static bool was_seen(struct picture_ranges *ranges, uint64_t first, uint64_t las
 	return had_all;
 }
 
+static bool has(const struct picture_ranges *ranges, size_t i, uint64_t first, uint64_t last,
+		enum picture_holding what)
+{
+	const struct picture_range *range = &ranges->items[i];
+
+	return i < ranges->n && range->start <= first && last < range->end && range->holds & what;
+}
+
 /* Whether a range that is sorted in has it already. */
-static bool is_in(const struct picture_ranges *ranges, uint64_t first, uint64_t last,
+static bool is_in(struct picture_ranges *ranges, uint64_t first, uint64_t last,
 		  enum picture_holding what)
 {
-	size_t i = array_n_until(ranges->items, ranges->n, start, first);
-
-	return i > 0 && last < ranges->items[i - 1].end && ranges->items[i - 1].holds & what;
+	ranges->last = array_n_until(ranges->items, ranges->n, start, first) - 1;
+	return has(ranges, ranges->last, first, last, what);
 }
 
 /* Thousands of processes may have little each. */
@@ -134,7 +141,8 @@ int picture_ranges_add(struct picture_ranges *ranges, uint64_t address, uint64_t
 	uint64_t first_page = (address < last ? address : last) & ~(PAGE - 1);
 	uint64_t last_page = last & ~(PAGE - 1);
 
-	if (ranges->seen && was_seen(ranges, first_page, last_page, what))
+	if (has(ranges, ranges->last, first_page, last_page, what) ||
+	    (ranges->seen && was_seen(ranges, first_page, last_page, what)))
 		return 0;
 	if (is_in(ranges, first_page, last_page, what))
 		return 0;

@@ -30,6 +30,7 @@ struct picture_range {
 struct picture_ranges {
 	struct picture_range *items;
 	size_t n;
+	size_t last; /* of them, the one that was looked at */
 	struct picture_range *waiting;
 	size_t n_waiting;
 	size_t n_allocated;

@@ -38,16 +38,18 @@ int picture_categories_add(struct picture_categories *categories, enum picture_b
 			   int64_t item_id)
 {
 	struct picture_counts *counts = &categories->counts[by];
+	bool is_few = (uint64_t)item_id < sizeof(counts->few) / sizeof(counts->few[0]);
 
-	if (!counts->last || counts->items[counts->last - 1].item_id != item_id) {
-		const struct picture_count *count =
-			key_map_item(&counts->numbers, item_id, 0, counts->items, counts->n,
-				     counts->n_allocated, (struct picture_count){ item_id, 0 });
-		if (!count)
-			return -ENOMEM;
-		counts->last = (size_t)(count - counts->items) + 1;
-	}
-	counts->items[counts->last - 1].n++;
+	if (is_few && counts->few[item_id])
+		return counts->items[counts->few[item_id] - 1].n++, 0;
+	struct picture_count *count =
+		key_map_item(&counts->numbers, item_id, 0, counts->items, counts->n,
+			     counts->n_allocated, (struct picture_count){ item_id, 0 });
+	if (!count)
+		return -ENOMEM;
+	if (is_few)
+		counts->few[item_id] = (uint32_t)(count - counts->items) + 1;
+	count->n++;
 	return 0;
 }
 

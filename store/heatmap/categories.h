@@ -23,7 +23,7 @@ struct picture_counts {
 	size_t n;
 	size_t n_allocated;
 	struct key_map numbers; /* of item_id: 1 + place in items */
-	size_t last; /* 1 + place of the one that was counted last */
+	uint32_t few[64]; /* likewise, of those below 64; 0: not known yet */
 };
 
 struct picture_categories {
