@@ -215,6 +215,7 @@ static void bench_samples(struct db *db)
 	feed_faults(samples);
 	feed_clock(samples);
 	samples_finish(samples, true);
+	samples_wait(samples);
 	samples_destroy(samples);
 	owners_destroy(context.owners);
 	stacks_destroy(context.stacks);

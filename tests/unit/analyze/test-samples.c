@@ -272,6 +272,7 @@ static const uint8_t loop[] = { 0x8b, 0x06, 0x8b, 0x4e, 0x04, 0x89,
 static void finish(void)
 {
 	ck_assert_int_eq(samples_finish(samples, true), 0);
+	ck_assert_int_eq(samples_wait(samples), 0);
 }
 
 static int64_t integer(const char *sql)
@@ -688,6 +689,7 @@ START_TEST(lost_records_count_when_the_trace_does_not_tell_itself)
 
 	ck_assert_int_eq(samples_perf(samples, FAULTS, &record, sizeof(record)), 0);
 	ck_assert_int_eq(samples_finish(samples, _i), 0);
+	ck_assert_int_eq(samples_wait(samples), 0);
 	ck_assert_uint_eq(told.n_lost, _i ? 0 : 17);
 }
 END_TEST
