@@ -22,6 +22,7 @@
 #define FETCHED	      128 /* addresses at a time */
 
 _Static_assert(sizeof(struct block_region) == HEAP_REGION_BYTES, "what the pool gives");
+_Static_assert(BLOCK_SUM_BYTES == 2 * BLOCK_PAGE_BYTES, "two pages are summed");
 
 /* Grains from .. to of a region, and the first n_next ones of the region behind it. */
 struct span {
@@ -122,11 +123,11 @@ static int start_before(const struct block_region *region, unsigned grain)
 	return bits ? (int)(w * 64 + 63 - (unsigned)__builtin_clzll(bits)) : -1;
 }
 
-/* The first start at or behind a grain and before another one; -1: none. */
-static int start_behind(const struct block_region *region, unsigned from, unsigned to)
+/* The first start at or behind a grain, which may be behind the region; -1: none. */
+static int start_behind(const struct block_region *region, unsigned grain)
 {
-	for (unsigned w = from / 64; w * 64 < to; w++) {
-		uint64_t bits = starts_at(region, w) & mask_of(w, from, to);
+	for (unsigned w = grain / 64; w < REGION_WORDS; w++) {
+		uint64_t bits = starts_at(region, w) & mask_of(w, grain, REGION_GRAINS);
 		if (bits)
 			return (int)(w * 64 + (unsigned)__builtin_ctzll(bits));
 	}
@@ -445,14 +446,31 @@ void block_pages_fetch(const struct block_pages *pages, const uint64_t *addresse
 
 /* ---- Blocks ---- */
 
+/* Pages get bytes of a region, or lose them; what lies behind it is not theirs. */
+static void count_bytes(struct block_region *region, uint64_t from, uint64_t to, bool is_born)
+{
+	for (uint64_t i = from / BLOCK_PAGE_BYTES; from < to && i < BLOCK_REGION_PAGES; i++) {
+		uint64_t end = (i + 1) * BLOCK_PAGE_BYTES;
+		uint16_t n = (uint16_t)((to < end ? to : end) - from);
+		region->pages[i].n_bytes += is_born ? n : -n;
+		from = end;
+	}
+}
+
 /* What a block takes is taken now, or is no more. */
 static void change(const struct block_pages *pages, struct block_region *region,
-		   const struct span *span)
+		   const struct span *span, uint64_t size, bool is_born)
 {
+	uint64_t from = (uint64_t)span->from << GRAIN_LOG2;
+
 	turn_start(region, span->from);
 	turn(region, span->from, span->to);
-	if (span->n_next)
-		turn(region_at(pages, span->number + 1), 0, span->n_next);
+	count_bytes(region, from, from + size, is_born);
+	if (!span->n_next)
+		return;
+	struct block_region *next = region_at(pages, span->number + 1);
+	turn(next, 0, span->n_next);
+	count_bytes(next, 0, from + size - BLOCK_REGION_BYTES, is_born);
 }
 
 int block_pages_insert(struct block_pages *pages, const struct heap *tree,
@@ -474,7 +492,7 @@ int block_pages_insert(struct block_pages *pages, const struct heap *tree,
 	r = add_record(pages->pool, page_at(region, span.from), span.from, block);
 	if (r < 0)
 		return r;
-	change(pages, region, &span);
+	change(pages, region, &span, block->size, true);
 	pages->n_blocks++;
 	return 0;
 }
@@ -488,7 +506,7 @@ bool block_pages_remove(struct block_pages *pages, uint64_t address, struct heap
 		return false;
 	*ret_block = drop_record(pages->pool, page_at(region, grain), address);
 	struct span span = span_of(address, ret_block->size);
-	change(pages, region, &span);
+	change(pages, region, &span, ret_block->size, false);
 	pages->n_blocks--;
 	return true;
 }
@@ -626,8 +644,7 @@ bool block_pages_overlap(const struct block_pages *pages, uint64_t address, uint
 	}
 	for (struct block_region_slot slot; (slot = walk_on(pages, &walk)).region;) {
 		bool is_first = slot.number == walk.first;
-		int start = start_behind(slot.region, is_first ? grain_of(address) + 1 : 0,
-					 REGION_GRAINS);
+		int start = start_behind(slot.region, is_first ? grain_of(address) + 1 : 0);
 		uint64_t at = start < 0 ? UINT64_MAX : address_of(slot.number, (unsigned)start);
 
 		if (start >= 0 && at - address < size && at < first)
@@ -669,21 +686,18 @@ void block_pages_end(struct block_page_cursor *cursor)
 	cursor->regions = NULL;
 }
 
-/*
- * The next block that starts before a grain of the region; -1: none. All records of a page, which
- * lie anywhere, are fetched with the first.
- */
-static int next_block(const struct block_page_cursor *cursor, unsigned from, unsigned to,
-		      struct heap_block *ret_block)
+/* The next block that starts at or behind a grain of the region; -1: none. */
+static int next_block(const struct block_page_cursor *cursor, struct heap_block *ret_block)
 {
 	const struct block_region_slot *slot = &cursor->regions[cursor->at];
-	int start = start_behind(slot->region, from, to);
+	int start = start_behind(slot->region, cursor->grain);
 
 	if (start < 0)
 		return -1;
 	unsigned grain = (unsigned)start;
 	struct block_page *page = page_at(slot->region, grain);
 	unsigned rank = rank_of(page, grain);
+	/* All records of a page, which lie anywhere, are fetched with the first. */
 	for (unsigned i = 0, n = rank == 0 ? count_of(page) : 0; i < n; i++)
 		__builtin_prefetch(heap_pool_record(cursor->of->pool, numbers_of(page)[i]));
 	*ret_block = block_of(heap_pool_record(cursor->of->pool, numbers_of(page)[rank]),
@@ -697,7 +711,7 @@ int block_pages_walk(struct block_page_cursor *cursor, uint64_t until, uint64_t 
 	struct heap_block block;
 
 	while (cursor->at < cursor->n) {
-		int start = next_block(cursor, cursor->grain, REGION_GRAINS, &block);
+		int start = next_block(cursor, &block);
 		if (start < 0) {
 			cursor->at++;
 			cursor->grain = 0;
@@ -713,33 +727,19 @@ int block_pages_walk(struct block_page_cursor *cursor, uint64_t until, uint64_t 
 	return 0;
 }
 
-/* How many bytes of blocks lie in the sum that is next, which begins at an address. */
-static unsigned bytes_of(struct block_page_cursor *cursor, uint64_t from)
-{
-	uint64_t end = from + BLOCK_SUM_BYTES;
-	uint64_t n = cursor->end < from ? 0 : (cursor->end < end ? cursor->end : end) - from;
-	unsigned to = cursor->grain + SUM_GRAINS;
-	struct heap_block block;
-
-	for (int at; (at = next_block(cursor, cursor->grain, to, &block)) >= 0;) {
-		cursor->grain = (unsigned)at + 1;
-		cursor->end = block.address + block.size;
-		n += (cursor->end < end ? cursor->end : end) - block.address;
-	}
-	cursor->grain = to;
-	return (unsigned)n;
-}
-
 bool block_pages_next(struct block_page_cursor *cursor, uint64_t until, uint64_t *ret_number,
 		      unsigned *ret_n_bytes)
 {
 	while (cursor->at < cursor->n) {
-		uint64_t from = address_of(cursor->regions[cursor->at].number, cursor->grain);
+		const struct block_region_slot *slot = &cursor->regions[cursor->at];
+		const struct block_page *page = page_at(slot->region, cursor->grain);
+		uint64_t from = address_of(slot->number, cursor->grain);
 
 		if (from >= until)
 			return false;
 		*ret_number = from / BLOCK_SUM_BYTES;
-		*ret_n_bytes = bytes_of(cursor, from);
+		*ret_n_bytes = page[0].n_bytes + page[1].n_bytes;
+		cursor->grain += SUM_GRAINS;
 		if (cursor->grain == REGION_GRAINS) {
 			cursor->at++;
 			cursor->grain = 0;

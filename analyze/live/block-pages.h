@@ -31,6 +31,7 @@ struct block_page {
 	uint64_t starts[BLOCK_PAGE_WORDS];
 	uint32_t *many; /* numbers of the records of its blocks; NULL: they are in `few` */
 	uint32_t few[BLOCK_PAGE_FEW];
+	uint16_t n_bytes; /* of blocks */
 	uint8_t level; /* of `many` in heap_pool.lists */
 	bool is_met; /* a block of the tree may lie there */
 };
@@ -94,7 +95,6 @@ struct block_page_cursor {
 	size_t n;
 	size_t at; /* the region */
 	unsigned grain; /* of the region, the first that was not looked at */
-	uint64_t end; /* of the last block that block_pages_next() met */
 };
 
 /* Returns 0 or -ENOMEM. */
