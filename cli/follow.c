@@ -30,9 +30,11 @@
 #define IDLE_IO_PRIORITY  (3 << 13) /* ioprio_set(2), which C libraries do not have */
 #define USUAL_IO_PRIORITY 0
 
-/* What the recorder says. Names come with the first word only: where it is, where it will be. */
+/* What the recorder says. The first word also has which file it is, where, and where it will be. */
 struct word {
 	uint64_t n_bytes;
+	dev_t device;
+	ino_t inode;
 	char names[2 * PATH_MAX];
 };
 
@@ -44,6 +46,7 @@ static const int job_signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP };
 struct follower {
 	int fd; /* the recorder's words */
 	int trace_fd;
+	const struct word *first;
 	const char *name; /* the trace's, at the end */
 	sighandler_t handlers[N_JOB_SIGNALS]; /* as they were */
 	_Atomic uint64_t file_bytes; /* when it is over; 0: it is recorded */
@@ -90,13 +93,28 @@ static void hurry(struct follower *self)
 		signal(job_signals[i], self->handlers[i]);
 }
 
-/* Whether the trace got its name: what else ends is a recorder that was killed, or had none. */
-static bool has_name(const struct follower *self)
+/*
+ * Whether the trace has this name: if not that of the end, the recorder was killed, or had nothing.
+ */
+static bool has_name(const struct follower *self, const char *name)
 {
-	struct stat named, ours;
+	struct stat named;
 
-	return stat(self->name, &named) == 0 && fstat(self->trace_fd, &ours) == 0 &&
-	       named.st_dev == ours.st_dev && named.st_ino == ours.st_ino;
+	return stat(name, &named) == 0 && named.st_dev == self->first->device &&
+	       named.st_ino == self->first->inode;
+}
+
+/* It may have its last name already. Returns 0 or a negative errno. */
+static int open_trace(struct follower *self)
+{
+	const char *names[] = { self->first->names, self->name };
+
+	for (size_t i = 0; i < 2; i++) {
+		self->trace_fd = open(names[i], O_RDONLY | O_CLOEXEC);
+		if (self->trace_fd >= 0 && has_name(self, names[i]))
+			return 0;
+	}
+	return -ECANCELED;
 }
 
 static bool lacks_disk(const struct follower *self)
@@ -116,7 +134,7 @@ static int64_t wait_for_more(void *context, uint64_t n_bytes)
 
 	do {
 		n = TEMP_FAILURE_RETRY(recv(self->fd, &word, sizeof(word), 0));
-		if (n <= 0 && !has_name(self))
+		if (n <= 0 && !has_name(self, self->name))
 			return -ECANCELED;
 		if (n > 0 && lacks_disk(self))
 			return -ENOSPC;
@@ -144,8 +162,9 @@ static void show(void *context, const struct progress_step *step)
 	cmd_show_progress(&self->progress, &shown);
 }
 
-static int follow(struct follower *self, const char *path, const struct option_set *options)
+static int follow(struct follower *self, const struct option_set *options)
 {
+	char path[64]; /* which stays */
 	const struct feed_growing growing = { path, wait_for_more, self };
 	struct symbol_places places;
 	struct import_result result;
@@ -159,6 +178,7 @@ static int follow(struct follower *self, const char *path, const struct option_s
 	};
 	size_t n_failed;
 
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", self->trace_fd);
 	if (symbol_options_read(options, &places) != CMD_DONE)
 		return -EINVAL;
 	cmd_survive_size_limit();
@@ -170,16 +190,15 @@ static int follow(struct follower *self, const char *path, const struct option_s
 /* The exit status is an errno. */
 static int run_follower(int fd, const struct option_set *options)
 {
-	struct follower self = { .fd = fd };
 	struct word word;
+	struct follower self = { .fd = fd, .first = &word };
 	ssize_t n = TEMP_FAILURE_RETRY(recv(fd, &word, sizeof(word), 0));
 
 	if (n <= 0)
 		return ECANCELED;
 	ignore_signals(&self);
 	self.name = word.names + strlen(word.names) + 1;
-	self.trace_fd = open(word.names, O_RDONLY | O_CLOEXEC);
-	int r = self.trace_fd < 0 ? -errno : stand_back() ?: follow(&self, word.names, options);
+	int r = open_trace(&self) ?: stand_back() ?: follow(&self, options);
 	return r < 0 ? -r : 0;
 }
 
@@ -201,12 +220,18 @@ void follow_grown(void *follower, const struct run_growth *growth)
 {
 	struct follow *follow = follower;
 	struct word word = { .n_bytes = growth->n_bytes };
-	size_t n = offsetof(struct word, names);
+	size_t n = offsetof(struct word, device);
+	struct stat st;
 
-	if (!follow->has_begun)
-		n += (size_t)snprintf(word.names, sizeof(word.names), "%s%c%s", growth->path, 0,
-				      growth->name) +
-		     1;
+	if (!follow->has_begun) {
+		if (stat(growth->path, &st) < 0)
+			return;
+		word.device = st.st_dev;
+		word.inode = st.st_ino;
+		n = offsetof(struct word, names) + 1 +
+		    (size_t)snprintf(word.names, sizeof(word.names), "%s%c%s", growth->path, 0,
+				     growth->name);
+	}
 	follow->has_begun |= send(follow->process.fd, &word, n, MSG_NOSIGNAL | MSG_DONTWAIT) > 0;
 }
 
