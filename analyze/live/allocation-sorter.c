@@ -13,6 +13,7 @@
 
 #define MERGE_BYTES (8u << 20) /* for what is read of all runs at a time */
 #define MERGE_LEAST 4096u /* of a run */
+#define AHEAD	    8u /* rows that are fetched before their turn */
 
 /*
  * The numbers of a row that are stored. Of each those that differ from the row before are written,
@@ -149,9 +150,9 @@ static uint8_t *pack_row(uint8_t *out, const struct block_row *row, uint64_t bef
 	for (unsigned i = 0; i < N_CELLS; i++)
 		changed |= (unsigned)(cells[i] != before[i]) << i;
 	out = trace_varint_put(out, changed);
-	for (unsigned i = 0; i < N_CELLS; i++) {
-		if (changed & 1u << i)
-			out = trace_varint_put(out, trace_zigzag((int64_t)(cells[i] - before[i])));
+	for (unsigned left = changed; left; left &= left - 1) {
+		unsigned i = (unsigned)__builtin_ctz(left);
+		out = trace_varint_put(out, trace_zigzag((int64_t)(cells[i] - before[i])));
 	}
 	memcpy(before, cells, sizeof(cells));
 	return out;
@@ -165,11 +166,9 @@ static int unpack_row(struct run *run)
 
 	to_cells(&run->row, cells);
 	in = trace_varint_get(in, &changed);
-	for (unsigned i = 0; in && i < N_CELLS; i++) {
-		if (!(changed & 1u << i))
-			continue;
+	for (changed &= (1u << N_CELLS) - 1; in && changed; changed &= changed - 1) {
 		in = trace_varint_get(in, &distance);
-		cells[i] += (uint64_t)trace_unzigzag(distance);
+		cells[__builtin_ctzll(changed)] += (uint64_t)trace_unzigzag(distance);
 	}
 	if (!in || (size_t)(in - run->bytes) > run->n)
 		return -EIO;
@@ -200,8 +199,13 @@ static int write_run(struct block_spill *spill)
 		return r;
 	const uint64_t *order = sort_rows(spill);
 	uint8_t *end = spill->packed;
-	for (size_t i = 0; i < spill->n; i++)
+	for (size_t i = 0; i < spill->n; i++) {
+		const struct block_row *coming =
+			row_in_order(spill, order, i + AHEAD < spill->n ? i + AHEAD : i);
+		__builtin_prefetch(coming);
+		__builtin_prefetch(&coming->end.freed_thread);
 		end = pack_row(end, row_in_order(spill, order, i), before);
+	}
 	size_t n_bytes = (size_t)(end - spill->packed);
 	r = io_write_all(spill->fd, spill->packed, n_bytes);
 	if (r < 0)

@@ -15,8 +15,8 @@
 #include "store/totals/totals.h"
 #include "store/writer-thread.h"
 
-#define PAGE_ROWS  21845u /* 2 MiB: as many leave the window at a time */
-#define AHEAD	   8u /* blocks that are fetched before their turn */
+#define PAGE_ROWS  21844u /* 2 MiB: as many leave the window at a time */
+#define AHEAD	   16u /* blocks that are fetched before their turn */
 #define MOST_ENDED 8192u /* a power of two of blocks is given to the thread at a time */
 
 static const struct rows_table table = {
@@ -74,7 +74,7 @@ struct page {
 	struct block_rows *of;
 	uint32_t n; /* that are written */
 	uint32_t at; /* the next one of them */
-	struct block_row rows[PAGE_ROWS];
+	_Alignas(LARGE_ALIGNMENT) struct block_row rows[PAGE_ROWS]; /* two lines each */
 };
 
 /*
@@ -293,9 +293,14 @@ static void fetch(const struct block_rows *rows, size_t i)
 	const struct ended *given = &rows->given;
 
 	__builtin_prefetch(&given->ends[i + 2 * AHEAD]);
-	if (i + AHEAD >= given->n || given->ends[i + AHEAD].late)
+	if (i + AHEAD >= given->n)
 		return;
-	const struct block_row *row = row_of(rows, given->ends[i + AHEAD].id);
+	const struct block_end *end = &given->ends[i + AHEAD];
+	if (end->late) {
+		__builtin_prefetch(&given->late[end->late - 1]);
+		return;
+	}
+	const struct block_row *row = row_of(rows, end->id);
 	__builtin_prefetch(row, 1);
 	__builtin_prefetch(&row->end.late, 1);
 }

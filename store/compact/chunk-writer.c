@@ -329,13 +329,10 @@ static int store_frames(struct chunk_writer *writer)
 static int arrange(struct chunk_writer *writer)
 {
 	for (unsigned i = 0; i < writer->n_columns; i++) {
-		const struct piece all = { 0, writer->n };
 		struct column *column = &writer->columns[i];
-		column->is_alike = false;
-		struct chunk_values values = values_of(writer, i, (struct chunk_plan){ 0 }, &all);
-		column->survey = chunk_survey(&values);
-		column->is_alike = column->survey.differing == 0 &&
-				   (column->survey.n_null == 0 || column->survey.n_null == all.n);
+		column->is_alike =
+			column->survey.differing == 0 &&
+			(column->survey.n_null == 0 || column->survey.n_null == writer->n);
 	}
 	const int64_t *told[N_FRAMED_BY];
 	for (unsigned i = 0; i < N_FRAMED_BY; i++)
@@ -442,12 +439,34 @@ static int reserve(struct chunk_writer *writer, uint32_t n)
 	return 0;
 }
 
+/* Some rows more, which are in the cache. */
+static void survey(struct column *column, uint32_t n_before, uint32_t n)
+{
+	const int64_t *values = column->values + n_before;
+	const struct chunk_survey more = chunk_survey(&(struct chunk_values){
+		.values = values, .n = n, .may_be_null = column->may_be_null });
+	struct chunk_survey *all = &column->survey;
+
+	if (n_before == 0) {
+		*all = more;
+		return;
+	}
+	if (all->min <= all->max && more.min <= more.max)
+		all->differing |= (uint64_t)(all->min ^ more.min);
+	all->differing |= more.differing;
+	all->min = more.min < all->min ? more.min : all->min;
+	all->max = more.max > all->max ? more.max : all->max;
+	all->n_null += more.n_null;
+	all->is_ascending = all->is_ascending && more.is_ascending && values[0] >= values[-1];
+}
+
 static void turn(struct chunk_writer *writer, const union rows_cell *cells, uint32_t n)
 {
 	for (unsigned i = 0; i < writer->n_columns; i++) {
 		int64_t *to = writer->columns[i].values + writer->n;
 		for (uint32_t row = 0; row < n; row++)
 			to[row] = cells[row * writer->n_columns + i].integer;
+		survey(&writer->columns[i], writer->n, n);
 	}
 	writer->n += n;
 }
