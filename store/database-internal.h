@@ -9,6 +9,7 @@ struct db {
 	sqlite3_stmt *last; /* that db_run() or db_insert() ran; NULL: none */
 	const char *into; /* what db_insert() put into with it; NULL: it did not */
 	struct db_writer *writer; /* takes batches of rows; NULL: none yet */
+	struct db_writer *encoder; /* makes chunks of them; likewise */
 	char *path; /* as the user named it */
 	char *temporary; /* where a new database is written; NULL: an existing one */
 	int lock_fd; /* holds the lock on the temporary file; -1 */

@@ -45,6 +45,7 @@ struct db *db_close(struct db *db)
 	if (!db)
 		return NULL;
 	db_writer_close(db->writer);
+	db_writer_close(db->encoder);
 	if (db->is_writing)
 		sqlite3_exec(db->handle, "ROLLBACK", NULL, NULL, NULL);
 	statement_forget(db->handle);

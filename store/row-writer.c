@@ -16,13 +16,23 @@
 #define FIRST_ROWS  128u
 #define MADE_ROWS   256u /* at a time: they stay in the cache */
 
+/* A thread that takes what was sent: one puts rows into the table, one makes chunks of them. */
+struct taker {
+	struct db_job job;
+	struct rows *rows;
+	const union rows_cell *cells; /* at hand */
+	size_t n;
+	size_t at; /* of what is made */
+	union rows_cell *made; /* MADE_ROWS; NULL: none were */
+};
+
 struct rows {
 	struct db *db;
 	const struct rows_table *table;
 	char *module; /* name of the virtual table */
-	struct db_job store; /* what was sent */
+	struct taker store, encode;
 	rows_maker make; /* NULL: they were filled in place */
-	void *context;
+	const void *context;
 	struct chunk_writer *chunks; /* NULL: the table has none */
 	sqlite3_stmt *insert; /* NULL: the table has chunks only */
 	union rows_cell *cells; /* being filled */
@@ -116,8 +126,8 @@ static int skip(struct feed_cursor *cursor)
 	const struct rows *rows = cursor->rows;
 	unsigned tables = rows->table->tables;
 
-	while (tables && cursor->at < rows->n_sent &&
-	       !(rows->sent[cursor->at * rows->n_columns + tables].integer & SHOWN_TOUCH))
+	while (tables && cursor->at < rows->store.n &&
+	       !(rows->store.cells[cursor->at * rows->n_columns + tables].integer & SHOWN_TOUCH))
 		cursor->at++;
 	return SQLITE_OK;
 }
@@ -143,14 +153,14 @@ static int feed_eof(sqlite3_vtab_cursor *base)
 {
 	struct feed_cursor *cursor = (struct feed_cursor *)base;
 
-	return cursor->at >= cursor->rows->n_sent;
+	return cursor->at >= cursor->rows->store.n;
 }
 
 static int feed_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int i)
 {
 	struct feed_cursor *cursor = (struct feed_cursor *)base;
 	const struct rows *rows = cursor->rows;
-	union rows_cell cell = rows->sent[cursor->at * rows->n_columns + (size_t)i];
+	union rows_cell cell = rows->store.cells[cursor->at * rows->n_columns + (size_t)i];
 	char type = rows->table->types[i];
 
 	if (type == 'r')
@@ -183,18 +193,26 @@ static const sqlite3_module feed_module = {
 
 /* ---- Rows ---- */
 
+/* Wait until both have done with what was sent. */
+static void wait_for(struct rows *rows)
+{
+	if (rows->db->writer)
+		db_writer_wait(rows->db->writer, &rows->store.job);
+	if (rows->db->encoder)
+		db_writer_wait(rows->db->encoder, &rows->encode.job);
+}
+
 struct rows *rows_close(struct rows *rows)
 {
 	if (!rows)
 		return NULL;
-	if (rows->db->writer)
-		db_writer_wait(rows->db->writer, &rows->store);
+	wait_for(rows);
 	sqlite3_finalize(rows->insert);
 	chunk_writer_close(rows->chunks);
 	if (rows->module)
 		sqlite3_create_module_v2(rows->db->handle, rows->module, NULL, NULL, NULL);
 	sqlite3_free(rows->module);
-	free_all(rows->cells, rows->sent, rows);
+	free_all(rows->cells, rows->sent, rows->store.made, rows->encode.made, rows);
 	return NULL;
 }
 
@@ -221,27 +239,47 @@ static int prepare_insert(struct rows *rows)
 	return db_errno(handle, r);
 }
 
-static int store_sent(struct rows *rows)
+static int put_into_table(struct taker *taker)
 {
-	int r = rows->chunks ? chunk_writer_add(rows->chunks, rows->sent, rows->n_sent) : 0;
+	int r = db_errno(taker->rows->db->handle, sqlite3_step(taker->rows->insert));
 
-	if (r == 0 && rows->insert) {
-		r = db_errno(rows->db->handle, sqlite3_step(rows->insert));
-		sqlite3_reset(rows->insert);
-	}
-	return r < 0 || !rows->ends || !rows->chunks ? r : chunk_writer_flush(rows->chunks);
+	sqlite3_reset(taker->rows->insert);
+	return r;
 }
 
-/* The writer's thread takes a batch: encoding is its work, too. */
-static int store_batch(void *context)
+static int put_into_chunk(struct taker *taker)
 {
-	struct rows *rows = context;
-	int r = rows->make ? 0 : store_sent(rows);
+	return chunk_writer_add(taker->rows->chunks, taker->cells, taker->n);
+}
 
-	while (rows->make && r == 0 &&
-	       (rows->n_sent = rows->make(rows->context, rows->sent, MADE_ROWS)) > 0)
-		r = store_sent(rows);
+/* All that was sent, or is made: both threads make the same rows, each in its cache. */
+static int take(struct taker *taker, int (*put)(struct taker *taker))
+{
+	struct rows *rows = taker->rows;
+	int r = 0;
+
+	taker->at = 0;
+	taker->cells = rows->make ? taker->made : rows->sent;
+	taker->n = rows->n_sent;
+	if (!rows->make)
+		return taker->n > 0 ? put(taker) : 0;
+	while (r == 0 &&
+	       (taker->n = rows->make(rows->context, &taker->at, taker->made, MADE_ROWS)) > 0)
+		r = put(taker);
 	return r;
+}
+
+static int store_sent(void *context)
+{
+	return take(context, put_into_table);
+}
+
+static int encode_sent(void *context)
+{
+	struct taker *taker = context;
+	int r = take(taker, put_into_chunk);
+
+	return r < 0 || !taker->rows->ends ? r : chunk_writer_flush(taker->rows->chunks);
 }
 
 static int prepare(struct rows *rows)
@@ -263,13 +301,17 @@ int rows_open(struct db *db, const struct rows_table *table, struct rows **ret_r
 	rows->table = table;
 	rows->n_columns = strlen(table->types);
 	rows->n_batch = BATCH_BYTES / (rows->n_columns * sizeof(*rows->cells));
-	rows->store = (struct db_job){ .work = store_batch, .context = rows };
+	rows->store = (struct taker){ { .work = store_sent, .context = &rows->store }, rows };
+	rows->encode = (struct taker){ { .work = encode_sent, .context = &rows->encode }, rows };
 	rows->module = sqlite3_mprintf("feed_%s", table->name);
 	if (!rows->module)
 		return -ENOMEM;
 
-	int r = db->writer ? 0 : db_writer_open(&db->writer);
-	r = r ?: prepare(rows);
+	int r = prepare(rows);
+	if (r == 0 && rows->insert && !db->writer)
+		r = db_writer_open(&db->writer);
+	if (r == 0 && rows->chunks && !db->encoder)
+		r = db_writer_open(&db->encoder);
 	if (r < 0)
 		return r;
 	*ret_rows = steal_ptr(&rows);
@@ -284,9 +326,9 @@ bool rows_are_stored(const struct rows *rows)
 /* Wait for the batch that the writer has, and see how it went. */
 static int settle(struct rows *rows)
 {
-	db_writer_wait(rows->db->writer, &rows->store);
+	wait_for(rows);
 	if (rows->error == 0)
-		rows->error = rows->store.result;
+		rows->error = db_cause(rows->store.job.result, rows->encode.job.result);
 	return rows->error;
 }
 
@@ -308,10 +350,18 @@ static int turn(struct rows *rows)
 	return 0;
 }
 
+static void give(struct rows *rows)
+{
+	if (rows->chunks)
+		db_writer_give(rows->db->encoder, &rows->encode.job);
+	if (rows->insert)
+		db_writer_give(rows->db->writer, &rows->store.job);
+}
+
 static int send(struct rows *rows)
 {
 	if (turn(rows) == 0)
-		db_writer_give(rows->db->writer, &rows->store);
+		give(rows);
 	return rows->error;
 }
 
@@ -321,32 +371,36 @@ int rows_end(struct rows *rows)
 
 	rows->ends = true;
 	if (r == 0)
-		db_writer_give(rows->db->writer, &rows->store);
+		give(rows);
 	return r;
 }
 
-int rows_make(struct rows *rows, rows_maker make, void *context)
+static int make_taker_room(struct taker *taker)
+{
+	if (!taker->made)
+		taker->made = calloc(MADE_ROWS * taker->rows->n_columns, sizeof(*taker->made));
+	return taker->made ? 0 : -ENOMEM;
+}
+
+int rows_make(struct rows *rows, rows_maker make, const void *context)
 {
 	if ((rows->n > 0 && send(rows) < 0) || settle(rows) < 0)
 		return rows->error;
-	if (rows->n_sent_room < MADE_ROWS) {
-		union rows_cell *sent =
-			reallocarray(rows->sent, MADE_ROWS * rows->n_columns, sizeof(*rows->sent));
-		if (!sent)
-			return rows->error = -ENOMEM;
-		rows->sent = sent;
-		rows->n_sent_room = MADE_ROWS;
-	}
+	rows->error = make_taker_room(&rows->store) ?: make_taker_room(&rows->encode);
+	if (rows->error < 0)
+		return rows->error;
 	rows->make = make;
 	rows->context = context;
-	db_writer_give(rows->db->writer, &rows->store);
+	give(rows);
 	return 0;
 }
 
 int rows_flush(struct rows *rows)
 {
-	if (turn(rows) == 0 && rows->n_sent > 0)
-		rows->error = store_batch(rows);
+	if (turn(rows) == 0 && rows->chunks)
+		rows->error = encode_sent(&rows->encode);
+	if (rows->error == 0 && rows->insert)
+		rows->error = store_sent(&rows->store);
 	if (rows->error == 0 && rows->chunks)
 		rows->error = chunk_writer_flush(rows->chunks);
 	return rows->error;
@@ -405,5 +459,8 @@ int rows_error(const struct rows *rows)
 
 int rows_take_error(struct db *db)
 {
-	return db->writer ? db_writer_take_error(db->writer) : 0;
+	int stored = db->writer ? db_writer_take_error(db->writer) : 0;
+	int encoded = db->encoder ? db_writer_take_error(db->encoder) : 0;
+
+	return db_cause(stored, encoded);
 }

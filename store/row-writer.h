@@ -1,9 +1,9 @@
 #pragma once
 /*
- * Rows of numbers into a table, fast: filled in place, and taken over in batches by a thread of its
- * own (writer-thread.h). Of a table with chunks (compact.h) the batch becomes chunks. Where the
- * table is a real one, the same batch goes into it with INSERT ... SELECT from an in-process
- * virtual table: no bind and step per row.
+ * Rows of numbers into a table, fast: filled in place, and taken over in batches by threads
+ * (writer-thread.h). Of a table with chunks (compact.h) one makes chunks of the batch. Where the
+ * table is a real one, another puts the same batch into it with INSERT ... SELECT from an
+ * in-process virtual table: no bind and step per row.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,12 +55,12 @@ struct rows *rows_close(struct rows *rows);
 union rows_cell *rows_add(struct rows *rows);
 
 /*
- * Rows that the writer's thread makes, behind all before: it asks for at most n of them, again and
- * again until it gets none, while the caller goes on. What came by the call before is stored when
- * this one returns. Returns 0 or rows_error().
+ * Rows that the threads make, behind all before: each asks for at most n of them from *at on (0 at
+ * first; the maker moves it), again and again until it gets none, while the caller goes on. What
+ * came by the call before is stored when this one returns. Returns 0 or rows_error().
  */
-typedef size_t (*rows_maker)(void *context, union rows_cell *cells, size_t n);
-int rows_make(struct rows *rows, rows_maker make, void *context);
+typedef size_t (*rows_maker)(const void *context, size_t *at, union rows_cell *cells, size_t n);
+int rows_make(struct rows *rows, rows_maker make, const void *context);
 
 /* A cell with a number or a text, as its type says. */
 #define CELL(value)                                                                                \

@@ -73,7 +73,6 @@ struct ended {
 struct page {
 	struct block_rows *of;
 	uint32_t n; /* that are written */
-	uint32_t at; /* the next one of them */
 	_Alignas(LARGE_ALIGNMENT) struct block_row rows[PAGE_ROWS]; /* two lines each */
 };
 
@@ -170,7 +169,7 @@ static int add_page(struct block_rows *rows)
 	if (!page)
 		return -ENOMEM;
 	page->of = rows;
-	page->n = page->at = 0;
+	page->n = 0;
 	page->rows[0].end.id = 0; /* no block has the id 0 */
 	rows->pages[rows->n_pages++] = page;
 	return 0;
@@ -192,14 +191,14 @@ static int add_births(struct block_rows *rows)
 	return r;
 }
 
-/* The writer's thread asks for rows: those that have ended. */
-static size_t write_page(void *context, union rows_cell *cells, size_t n)
+/* The threads that write ask for rows: those that have ended. */
+static size_t write_page(const void *context, size_t *at, union rows_cell *cells, size_t n)
 {
-	struct page *page = context;
+	const struct page *page = context;
 	size_t n_filled = 0;
 
-	for (; n_filled < n && page->at < page->n; page->at++) {
-		const struct block_row *row = &page->rows[page->at];
+	for (; n_filled < n && *at < page->n; ++*at) {
+		const struct block_row *row = &page->rows[*at];
 		if (row->end.id)
 			fill_row(page->of, row, cells + n_filled++ * N_COLUMNS);
 	}
