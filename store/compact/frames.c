@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/cleanup.h"
 #include "common/radix-sort.h"
@@ -15,6 +16,7 @@
 #define NARROW_TOUCHES (1u << 16)
 #define LONG_SPANS     2u /* of a chunk's allocations */
 #define OWN_FRAME      1024u /* rows of a kind that are not put with those of others */
+#define TIER_BITS      6u /* of a kind: the rest of it is the process */
 #define ROW_BITS       16u /* of a key that is sorted: the lowest */
 #define ADDRESS_BITS   48u /* in which those of programs and kernels differ */
 _Static_assert(CHUNK_ROWS == 1u << ROW_BITS, "a row is a part of a key");
@@ -43,7 +45,7 @@ static unsigned tier_of(int64_t value, uint64_t limit)
  */
 static uint64_t kind_of(const struct frame_columns *columns, uint32_t row, uint64_t span_ns)
 {
-	uint64_t process = (uint64_t)columns->processes[row] << 6;
+	uint64_t process = (uint64_t)columns->processes[row] << TIER_BITS;
 
 	if (columns->pictures)
 		return process + (columns->pictures[row] == PICTURE_NOWHERE);
@@ -88,13 +90,19 @@ static void close_frames(struct chunk_frames *frames, uint32_t from, uint32_t to
 	}
 }
 
+static uint32_t row_of(uint64_t key)
+{
+	return key & (CHUNK_ROWS - 1);
+}
+
 /* Kinds of which there are few share frames. */
-static void cut(struct chunk_frames *frames, const uint64_t *keys, uint32_t n)
+static void cut(struct chunk_frames *frames, const uint64_t *keys, const uint64_t *kinds,
+		uint32_t n)
 {
 	uint32_t waiting = 0; /* where small kinds begin */
 
 	for (uint32_t from = 0, to; from < n; from = to) {
-		for (to = from; to < n && keys[to] >> ROW_BITS == keys[from] >> ROW_BITS;)
+		for (to = from; to < n && kinds[row_of(keys[to])] == kinds[row_of(keys[from])];)
 			to++;
 		if (to - from >= OWN_FRAME) {
 			close_frames(frames, waiting, from);
@@ -113,35 +121,35 @@ static uint64_t address_of(const struct frame_columns *columns, uint32_t row)
 	return (uint64_t)columns->addresses[row] & ((UINT64_C(1) << ADDRESS_BITS) - 1);
 }
 
-static uint32_t row_of(uint64_t key)
-{
-	return key & (CHUNK_ROWS - 1);
-}
-
-/* By kind, and by address within. */
+/* By process, kind, and address within. */
 static int arrange(struct chunk_frames *frames, const struct frame_columns *columns, uint32_t n)
 {
-	auto_free uint64_t *room = malloc(2 * (size_t)n * sizeof(*room));
-	auto_free uint8_t *frame_of = malloc(n);
-	uint32_t next[CHUNK_FRAMES]; /* place of a frame */
+	auto_free uint64_t *room = malloc(3 * (size_t)n * sizeof(*room));
+	uint64_t *kinds = room, *keys = room + n, *other = keys + n, differing = 0;
 	uint64_t span_ns = span_of(columns, n);
+	uint32_t next = 0;
 
-	if (!room || !frame_of)
+	if (!room)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < n; i++)
-		room[i] = (address_of(columns, i) / NEAR_BYTES) << ROW_BITS | i;
-	uint64_t *keys = radix_sort(room, room + n, n, ROW_BITS);
-	for (uint32_t i = 0; i < n; i++)
-		keys[i] = kind_of(columns, row_of(keys[i]), span_ns) << ROW_BITS | row_of(keys[i]);
-	keys = radix_sort(keys, keys == room ? room + n : room, n, ROW_BITS);
-	cut(frames, keys, n);
-	for (uint32_t i = 0, first = 0; i < frames->n; first += frames->items[i++].n_rows) {
-		next[i] = first;
-		for (uint32_t k = 0; k < frames->items[i].n_rows; k++)
-			frame_of[row_of(keys[first + k])] = (uint8_t)i;
+	for (uint32_t i = 0; i < n; i++) {
+		kinds[i] = kind_of(columns, i, span_ns);
+		differing |= kinds[i] ^ kinds[0];
+		uint64_t tiers = kinds[i] & ((1u << TIER_BITS) - 1);
+		keys[i] = (tiers << ADDRESS_BITS | address_of(columns, i)) / NEAR_BYTES
+				  << ROW_BITS |
+			  i;
 	}
-	for (uint32_t i = 0; i < n; i++)
-		frames->rows[next[frame_of[i]]++] = i;
+	keys = radix_sort(keys, other, n, ROW_BITS);
+	if (differing >> TIER_BITS) {
+		for (uint32_t i = 0; i < n; i++)
+			keys[i] = kinds[row_of(keys[i])] >> TIER_BITS << ROW_BITS | row_of(keys[i]);
+		keys = radix_sort(keys, keys == other ? room + n : other, n, ROW_BITS);
+	}
+	cut(frames, keys, kinds, n);
+	for (uint32_t i = 0; i < frames->n; i++) {
+		for (uint32_t k = 0; k < frames->items[i].n_rows; k++)
+			frames->frame_of[row_of(keys[next++])] = (uint8_t)i;
+	}
 	return 0;
 }
 _Static_assert(CHUNK_FRAMES <= UINT8_MAX + 1, "numbers of frames fit");
@@ -169,15 +177,23 @@ static void widen(struct chunk_frame *frame, const struct frame_columns *columns
 	frame->max_size = size > frame->max_size ? size : frame->max_size;
 }
 
-static void set_extent(struct chunk_frame *frame, const struct frame_columns *columns,
-		       const uint32_t *rows)
+/* Rows go to their frames, which then tell what they hold. */
+static void fill(struct chunk_frames *frames, const struct frame_columns *columns, uint32_t n)
 {
-	frame->process_low = frame->from_ns = INT64_MAX;
-	frame->process_high = frame->to_ns = INT64_MIN;
-	frame->low = UINT64_MAX;
-	for (uint32_t i = 0; i < frame->n_rows; i++) {
-		if (!columns->pictures || columns->pictures[rows[i]] != PICTURE_NOWHERE)
-			widen(frame, columns, rows[i]);
+	uint32_t next[CHUNK_FRAMES]; /* place in a frame */
+
+	for (uint32_t i = 0, first = 0; i < frames->n; first += frames->items[i++].n_rows) {
+		struct chunk_frame *frame = &frames->items[i];
+		next[i] = first;
+		frame->process_low = frame->from_ns = INT64_MAX;
+		frame->process_high = frame->to_ns = INT64_MIN;
+		frame->low = UINT64_MAX;
+	}
+	for (uint32_t row = 0; row < n; row++) {
+		uint8_t i = frames->frame_of[row];
+		frames->rows[next[i]++] = row;
+		if (!columns->pictures || columns->pictures[row] != PICTURE_NOWHERE)
+			widen(&frames->items[i], columns, row);
 	}
 }
 
@@ -186,16 +202,17 @@ int chunk_frames_make(struct chunk_frames *frames, const struct frame_columns *c
 	/* Ids that lie far apart could not be put in order again. */
 	bool is_spread = (uint64_t)columns->ids[n - 1] - (uint64_t)columns->ids[0] >= CHUNK_SPREAD;
 	bool is_alone = n <= CHUNK_FRAME_ROWS || is_spread || is_narrow(columns, n);
-	int r = 0;
+	uint32_t row = 0;
 
 	frames->n = 0;
+	if (!is_alone && arrange(frames, columns, n) < 0)
+		return -ENOMEM;
 	if (is_alone)
 		close_frames(frames, 0, n);
-	else
-		r = arrange(frames, columns, n);
-	for (uint32_t i = 0; i < n && is_alone; i++)
-		frames->rows[i] = i;
-	for (uint32_t i = 0, first = 0; i < frames->n && r == 0; first += frames->items[i++].n_rows)
-		set_extent(&frames->items[i], columns, frames->rows + first);
-	return r;
+	for (uint32_t i = 0; i < frames->n && is_alone; i++) {
+		memset(frames->frame_of + row, (int)i, frames->items[i].n_rows);
+		row += frames->items[i].n_rows;
+	}
+	fill(frames, columns, n);
+	return 0;
 }

@@ -19,6 +19,7 @@ struct chunk_frames {
 	struct chunk_frame items[CHUNK_FRAMES];
 	uint32_t n;
 	uint32_t rows[CHUNK_ROWS]; /* which row each place has: ascending within a frame */
+	uint8_t frame_of[CHUNK_ROWS]; /* by row */
 };
 
 /* Returns 0 or -ENOMEM. n: from 1 to CHUNK_ROWS. */
