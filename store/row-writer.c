@@ -252,20 +252,26 @@ static int put_into_chunk(struct taker *taker)
 	return chunk_writer_add(taker->rows->chunks, taker->cells, taker->n);
 }
 
+/* One thread failed, and SQLite took back all: what is put now would stay in the database. */
+static bool is_undone(const struct rows *rows)
+{
+	return rows->db->is_writing && sqlite3_get_autocommit(rows->db->handle);
+}
+
 /* All that was sent, or is made: both threads make the same rows, each in its cache. */
 static int take(struct taker *taker, int (*put)(struct taker *taker))
 {
 	struct rows *rows = taker->rows;
-	int r = 0;
+	int r = is_undone(rows) ? -EIO : 0;
 
 	taker->at = 0;
 	taker->cells = rows->make ? taker->made : rows->sent;
 	taker->n = rows->n_sent;
 	if (!rows->make)
-		return taker->n > 0 ? put(taker) : 0;
+		return taker->n > 0 && r == 0 ? put(taker) : r;
 	while (r == 0 &&
 	       (taker->n = rows->make(rows->context, &taker->at, taker->made, MADE_ROWS)) > 0)
-		r = put(taker);
+		r = is_undone(rows) ? -EIO : put(taker);
 	return r;
 }
 
