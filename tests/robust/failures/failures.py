@@ -66,7 +66,7 @@ WORDS = ["memory", "Resource temporarily"] if KIND == "memory" else [
     "No space", "disk is full", "cannot write", "Input/output error"
 ]
 NONCE = re.compile(rb"(?<=nonce[-=])\"?[0-9a-f]{16,}")  # of a page's scripts, another one each time
-WARNINGS = ["not on this machine", "was made without pictures"]
+WARNINGS = ["not on this machine"]
 FREE = {"record", "run"}  # the program goes on whatever happens to us, and its status is ours
 
 
