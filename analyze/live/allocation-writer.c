@@ -16,7 +16,7 @@
 #include "store/writer-thread.h"
 
 #define PAGE_ROWS  21844u /* 2 MiB: as many leave the window at a time */
-#define AHEAD	   16u /* blocks that are fetched before their turn */
+#define AHEAD	   32u /* ends whose blocks are fetched at a time */
 #define MOST_ENDED 8192u /* a power of two of blocks is given to the thread at a time */
 
 static const struct rows_table table = {
@@ -286,29 +286,31 @@ static int add_end(struct block_rows *rows, const struct block_row *row)
 	return stretch_blocks_end(rows->sums, &end, row->end.is_left) ?: tell_end(rows, row);
 }
 
-/* What comes next: where it is in the window was looked at long ago. */
+/*
+ * Blocks that end next were looked at long ago. All are read at once, so that they come together: a
+ * prefetch does nothing where the processor has no place of the page at hand.
+ */
 static void fetch(const struct block_rows *rows, size_t i)
 {
 	const struct ended *given = &rows->given;
+	size_t to = i + AHEAD < given->n ? i + AHEAD : given->n;
 
-	__builtin_prefetch(&given->ends[i + 2 * AHEAD]);
-	if (i + AHEAD >= given->n)
-		return;
-	const struct block_end *end = &given->ends[i + AHEAD];
-	if (end->late) {
-		__builtin_prefetch(&given->late[end->late - 1]);
-		return;
+	for (; i < to; i++) {
+		if (given->ends[i].late)
+			continue;
+		const struct block_row *row = row_of(rows, given->ends[i].id);
+		(void)*(const volatile int64_t *)&row->birth.time_ns;
+		(void)*(const volatile uint32_t *)&row->end.late;
 	}
-	const struct block_row *row = row_of(rows, end->id);
-	__builtin_prefetch(row, 1);
-	__builtin_prefetch(&row->end.late, 1);
 }
 
 static int take_end(struct block_rows *rows)
 {
 	const struct block_end *end = &rows->given.ends[rows->given.n_done];
 
-	fetch(rows, rows->given.n_done++);
+	if (rows->given.n_done % AHEAD == 0)
+		fetch(rows, rows->given.n_done);
+	rows->given.n_done++;
 	if (end->late) {
 		const struct block_row row = { rows->given.late[end->late - 1], *end };
 		return add_end(rows, &row) ?: block_spill_add(rows->late, &row);
