@@ -150,6 +150,14 @@ bool statement_has_column(sqlite3 *db, const char *schema, const char *table, co
 							     NULL, NULL, NULL)) == 0;
 }
 
+int statement_hold(sqlite3 *db, sqlite3_stmt **ret_statement)
+{
+	int r = statement_prepare(db, "SELECT 1 FROM main.sqlite_master", ret_statement);
+
+	r = r ?: statement_step(*ret_statement);
+	return r < 0 ? r : 0;
+}
+
 int statement_run(sqlite3_stmt *statement)
 {
 	int result = sqlite3_step(statement);

@@ -52,6 +52,12 @@ int statement_prepare(sqlite3 *db, const char *sql, sqlite3_stmt **ret_statement
  */
 bool statement_has_column(sqlite3 *db, const char *schema, const char *table, const char *column);
 
+/*
+ * A statement that stands on a row until it is reset: nobody else writes meanwhile, and SQLite need
+ * not look for that before each of many others. Returns 0 or a negative errno.
+ */
+int statement_hold(sqlite3 *db, sqlite3_stmt **ret_statement);
+
 /* Run one that gives no rows, and make it ready for the next values. 0 or a negative errno. */
 int statement_run(sqlite3_stmt *statement);
 

@@ -356,19 +356,11 @@ int scan_read_frame(struct scan *scan, struct chunk_decoder *decoder,
 	return r;
 }
 
-/* Nobody else writes meanwhile: SQLite looks for that before each statement that stands alone. */
-static int begin_fetching(struct scan *scan)
-{
-	int r = statement_prepare(scan->db, "SELECT 1 FROM main.sqlite_master", &scan->lock);
-
-	r = r ?: statement_step(scan->lock);
-	return r < 0 ? r : 0;
-}
-
 /* Begin with the next chunks. */
 static int look_ahead(struct scan *scan)
 {
-	int r = scan->lock || scan->n_chunks == 0 ? 0 : begin_fetching(scan);
+	bool is_held = scan->lock || scan->n_chunks == 0;
+	int r = is_held ? 0 : statement_hold(scan->db, &scan->lock);
 
 	for (unsigned i = 0; i < N_WORKERS && r == 0; i++) {
 		struct job *job = scan->jobs;

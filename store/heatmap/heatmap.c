@@ -6,6 +6,7 @@
 
 #include "common/cleanup.h"
 #include "store/heatmap/draw.h"
+#include "store/statement.h"
 
 struct picture *picture_free(struct picture *picture)
 {
@@ -193,8 +194,11 @@ static unsigned rows_at_once(const struct picture *picture)
 
 static int fill_touches(struct picture_job *job)
 {
-	int r = job->touch_stride ? picture_touches_count(job) : picture_grid_count(job);
+	auto_statement sqlite3_stmt *held = NULL;
+	int r = picture_error(statement_hold(job->store->db, &held));
 
+	if (r == 0)
+		r = job->touch_stride ? picture_touches_count(job) : picture_grid_count(job);
 	if (r == 0)
 		picture_canvas_settle_counts(&job->canvas);
 	return r;
@@ -202,7 +206,8 @@ static int fill_touches(struct picture_job *job)
 
 static int fill_blocks(struct picture_job *job)
 {
-	int r = picture_blocks_draw(job);
+	auto_statement sqlite3_stmt *held = NULL;
+	int r = picture_error(statement_hold(job->store->db, &held)) ?: picture_blocks_draw(job);
 
 	if (r == 0 && job->block_stride)
 		picture_canvas_settle_occupancy(&job->canvas);
