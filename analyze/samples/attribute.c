@@ -53,12 +53,17 @@ static int add_addressed(struct samples *samples, struct sample_source *source,
 		sample_add_plain(item, role, sample->address ? OWNER_kernel : OWNER_unknown, 1);
 		return 0;
 	}
+	struct sample_code *code = sample_code_at(samples, item, sample->ip);
+	if (!code)
+		return -ENOMEM;
+	instruction_owners_fetch(&samples->instructions, code->seen);
 	int r = sample_find_owner(samples, item, &access);
 	if (r == 0)
 		sample_add_access(item, &access);
 	if (r == 0 && role == TRACE_ROLE_FAULT && access.frame && !access.is_open &&
 	    access.owner.kind != OWNER_unknown)
-		r = instruction_owners_fault(&samples->instructions, access.frame, &access.owner);
+		r = instruction_owners_fault(&samples->instructions, access.frame, &access.owner,
+					     &code->seen);
 	return r;
 }
 

@@ -65,7 +65,8 @@ static void add_owner(struct instruction_seen *seen, const struct owner *owner, 
 		i++;
 	if (i == INSTRUCTION_OWNERS) {
 		seen->n_others += n ? n : 1;
-		seen->others_time += time;
+		if (n) /* what a fault does not look at */
+			seen->others_time += time;
 		return;
 	}
 	if (i == seen->n_owners) {
@@ -197,14 +198,16 @@ int instruction_owners_next(struct instruction_owners *owners, int64_t frame,
 }
 
 int instruction_owners_fault(struct instruction_owners *owners, int64_t frame,
-			     const struct owner *owner)
+			     const struct owner *owner, uint32_t *seen)
 {
-	struct instruction_seen *seen;
-	int r = find(owners, frame, &nothing, &seen);
+	struct instruction_seen *found = owners->items;
+	int r = *seen ? 0 : find(owners, frame, &nothing, &found);
 
-	if (r == 0)
-		add_owner(seen, owner, 0, 0);
-	return r;
+	if (r < 0)
+		return r;
+	*seen = *seen ? *seen : (uint32_t)(found - owners->items) + 1;
+	add_owner(&owners->items[*seen - 1], owner, 0, 0);
+	return 0;
 }
 
 /* ---- Rows ---- */

@@ -30,16 +30,16 @@ struct instruction_access {
 
 /* An instruction in samples that also accessed the memory of `beside` (kind 0: in all). */
 struct instruction_seen {
+	uint64_t keys[INSTRUCTION_OWNERS]; /* of the owners: what a fault looks at lies together */
+	uint64_t n_others; /* with owners beyond those kept */
+	unsigned n_owners;
+	bool is_next_mixed; /* below */
 	int64_t frame;
 	struct owner beside;
 	uint64_t n_unresolved; /* samples */
-	uint64_t n_others; /* with owners beyond those kept */
 	double others_time;
-	struct owner next; /* of the memory of other turns, in n_next samples: ... */
+	struct owner next; /* of the memory of other turns, in n_next samples; or that of several */
 	uint64_t n_next;
-	bool is_next_mixed; /* ... that of several */
-	unsigned n_owners;
-	uint64_t keys[INSTRUCTION_OWNERS]; /* of the owners: what is looked through */
 	struct {
 		struct owner owner;
 		uint64_t n;
@@ -80,9 +80,19 @@ bool instruction_owners_is_only(const struct instruction_owners *owners, int64_t
 int instruction_owners_next(struct instruction_owners *owners, int64_t frame,
 			    const struct owner *owner);
 
-/* A page fault of an instruction tells who is accessed, and not how often. 0 or -ENOMEM. */
+/*
+ * A page fault of an instruction tells who is accessed, and not how often. *seen: the instruction's
+ * number, or 0: it is found. instruction_owners_fetch() has it in the cache by then. 0 or -ENOMEM.
+ */
 int instruction_owners_fault(struct instruction_owners *owners, int64_t frame,
-			     const struct owner *owner);
+			     const struct owner *owner, uint32_t *seen);
+static inline void instruction_owners_fetch(const struct instruction_owners *owners, uint32_t seen)
+{
+	if (!seen)
+		return;
+	__builtin_prefetch(&owners->items[seen - 1].keys, 1);
+	__builtin_prefetch(&owners->items[seen - 1].n_owners, 1);
+}
 
 /* The stack of a site (struct owner), for blocks of the heap. */
 typedef int64_t (*instruction_stack_of)(void *user, uint32_t site);

@@ -153,8 +153,8 @@ static bool is_code(const struct sample_code *code, const struct pending_sample 
 }
 
 /* Two share two places: the one that was found out longest ago gives way. */
-const struct sample_code *sample_code_at(struct samples *samples, const struct pending_sample *item,
-					 uint64_t ip)
+struct sample_code *sample_code_at(struct samples *samples, const struct pending_sample *item,
+				   uint64_t ip)
 {
 	size_t hash = (size_t)((ip ^ ip >> 13) + item->space * UINT64_C(7919));
 	struct sample_code *code = &samples->codes[hash % SAMPLE_CODES & ~(size_t)1];

@@ -81,6 +81,7 @@ struct sample_code {
 	uint64_t ip;
 	int64_t frame; /* 0: free */
 	uint32_t space; /* of code_store_space() */
+	uint32_t seen; /* of instruction_owners_fault(); 0: not yet */
 	bool is_tool;
 };
 
@@ -178,8 +179,8 @@ unsigned sample_call_buffers(struct samples *samples, const struct decode_sample
 			     struct sample_buffer ret[SAMPLE_MAX_BUFFERS]);
 
 /* The frame of an instruction, and whether it is our library's. NULL: no memory. */
-const struct sample_code *sample_code_at(struct samples *samples, const struct pending_sample *item,
-					 uint64_t ip);
+struct sample_code *sample_code_at(struct samples *samples, const struct pending_sample *item,
+				   uint64_t ip);
 
 /* Add a touch to an item; what is beyond its room is merged with its like. */
 void sample_add_access(struct pending_sample *item, const struct sample_access *access);
