@@ -15,7 +15,7 @@
  * Of files, whose debug information may be packed: at the end of an import it is read object by
  * object, so that only one is in memory at a time.
  */
-#define MOST_BYTES (64 << 20)
+#define MOST_BYTES (32 << 20)
 
 struct expected {
 	struct object *object; /* of the twins */
@@ -36,11 +36,14 @@ struct symbols_ahead {
 	bool ends;
 };
 
-static int64_t bytes_of(const char *path)
+/* Of the file that has its debug information, if there is any. */
+static int64_t bytes_of(struct object *object)
 {
+	const char *path = object->debug_file ? object->debug_file : object->path;
 	struct stat status;
 
-	return path && stat(path, &status) == 0 ? status.st_size : 0;
+	return symbols_debug(object) == OBJECT_LINES && stat(path, &status) == 0 ? status.st_size
+										 : 0;
 }
 
 static void *look_ahead(void *context)
@@ -61,8 +64,8 @@ static void *look_ahead(void *context)
 		if ((!is_first || n_bytes < MOST_BYTES) &&
 		    !symbols_lines(next.object, next.address, lines, SYMBOLS_MAX_DEPTH))
 			symbols_function(next.object, next.address);
-		if (is_first && next.object->elf)
-			n_bytes += bytes_of(next.object->path) + bytes_of(next.object->debug_file);
+		if (is_first && next.object->is_opened)
+			n_bytes += bytes_of(next.object);
 		pthread_mutex_lock(&ahead->mutex);
 	}
 	pthread_mutex_unlock(&ahead->mutex);
