@@ -100,9 +100,11 @@ static bool was_seen(struct picture_ranges *ranges, uint64_t first, uint64_t las
 static bool has(const struct picture_ranges *ranges, size_t i, uint64_t first, uint64_t last,
 		enum picture_holding what)
 {
+	if (i >= ranges->n)
+		return false;
 	const struct picture_range *range = &ranges->items[i];
 
-	return i < ranges->n && range->start <= first && last < range->end && range->holds & what;
+	return range->start <= first && last < range->end && range->holds & what;
 }
 
 /* Whether a range that is sorted in has it already. */
