@@ -247,6 +247,9 @@ int batch_import(const struct batch_request *request, size_t *ret_n_failed)
 	}
 	unsigned mode = request->mode | (request->options.compact ? DB_COMPACT : 0);
 	int r = n_readable ? db_begin(request->db_path, mode, &batch.db) : 0;
+	/* What an older one made no command reads any more. */
+	if (r == -ESTALE && request->options.force)
+		r = db_begin(request->db_path, mode | DB_REPLACE, &batch.db);
 	if (r == 0 && n_readable)
 		r = import_all(&batch);
 	else if (r == 0)

@@ -36,7 +36,8 @@ static const struct {
 } db_errors[] = {
 	{ -EBADMSG, "is not a database of memsight; name another one with --output" },
 	{ -EPROTONOSUPPORT, "was written by a newer version of memsight: use that one" },
-	{ -ESTALE, "was made by an older memsight: analyse the trace again" },
+	{ -ESTALE, "was made by an older memsight: analyse its traces again (`memsight analyze "
+		   "--force' makes it anew)" },
 	{ -EBUSY, "is being written by another memsight: try again when that has ended" },
 	{ -EEXIST, "has appeared meanwhile: analyse again" },
 	{ -EISDIR, "is a folder: name a database or a trace in it (`memsight analyze FOLDER' makes "

@@ -171,7 +171,7 @@ def check_failures(folder):
 
 
 def check_older_database(folder):
-    """A database of an older memsight is left alone, with one line that says what to do."""
+    """One of an older memsight is left alone, with one line that says what to do; forced, replaced."""
     path = os.path.join(os.path.dirname(folder), "older.db")
     older = sqlite3.connect(path)
     older.executescript("create table run (id integer primary key, program text);"
@@ -183,9 +183,11 @@ def check_older_database(folder):
         done = whole.Outcome([MEMSIGHT, *arguments])
         checks.that(
             done.status == 1
-            and "was made by an older memsight: analyse the trace again" in done.messages
+            and "was made by an older memsight: analyse its traces again" in done.messages
             and len(done.messages.splitlines()) == 1, done.messages)
     checks.that(open(path, "rb").read() == before, "a database of an older memsight was changed")
+    analyze("--force", "-o", path, f"{folder}/bt.A.hms.1.mst")
+    checks.that(len(runs_of(path)) == 1, "a database of an older memsight was not made anew")
 
 
 def check_older_trace(folder):
