@@ -171,7 +171,7 @@ def check_failures(folder):
 
 
 def check_older_database(folder):
-    """One of an older memsight is left alone, with one line that says what to do; forced, replaced."""
+    """One of an older memsight is left alone, with a line that says what to do, or made anew."""
     path = os.path.join(os.path.dirname(folder), "older.db")
     older = sqlite3.connect(path)
     older.executescript("create table run (id integer primary key, program text);"
