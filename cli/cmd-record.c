@@ -417,9 +417,9 @@ static int read_when(const struct option_set *options, enum analyze_when *ret_wh
 		{ "no", ANALYZE_NOT },
 	};
 	const char *text = option_text(options, OPTION_ANALYZE);
-	bool is_asked = text || option_text(options, OPTION_REPORT);
 
-	*ret_when = is_asked ? ANALYZE_BESIDE : ANALYZE_NOT;
+	/* What runs beside the program may cost it some of its caches: who wants that says so. */
+	*ret_when = option_text(options, OPTION_REPORT) ? ANALYZE_AFTER : ANALYZE_NOT;
 	for (size_t i = 0; text; i++) {
 		if (i == sizeof(words) / sizeof(words[0]))
 			return cmd_usage("--analyze=%s: is `beside' (the recording), `after' or "
