@@ -288,8 +288,8 @@ void follow_finish(struct follow *follow)
 	int status = side_process_status(process);
 	int error = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
 	if (error == EOPNOTSUPP)
-		cmd_warn("the program makes code while it runs: its analysis needs all of the "
-			 "trace, and begins now");
+		cmd_warn("code of the program changes while it runs (a JIT's, or by attaching): "
+			 "its analysis needs all of the trace, and begins now");
 	else if (error && error != ECANCELED)
 		cmd_warn("the analysis beside the recording has failed (%s): it is done now",
 			 strerror(error));
