@@ -500,7 +500,8 @@ static int make_room(struct sums *sums)
 	return sums->values ? 0 : -ENOMEM;
 }
 
-int sums_write(struct sums *sums, enum sums_of of)
+/* Those of the tally, in place of the bytes that are there. 0 or a negative errno. */
+static int write_sums(struct sums *sums, enum sums_of of)
 {
 	int r = make_room(sums);
 
@@ -651,7 +652,7 @@ void sums_parts_finish(struct sums_parts *parts)
 
 int sums_keep(struct sums *sums, enum sums_of of, int64_t from_ns, struct sums_parts *parts)
 {
-	int r = sums_write(sums, of);
+	int r = write_sums(sums, of);
 	struct sums_part part = { from_ns, r < 0 ? NULL : malloc(sums->n), sums->n };
 
 	if (r < 0)
@@ -671,5 +672,5 @@ int sums_join(struct sums *sums, enum sums_of of, const struct sums_parts *parts
 	sums->is_first = true;
 	for (; *at < parts->n && parts->items[*at].from_ns < to_ns && r == 0; ++*at)
 		r = sums_add(sums, of, parts->items[*at].bytes, parts->items[*at].n);
-	return r ?: sums_write(sums, of);
+	return r ?: write_sums(sums, of);
 }

@@ -31,9 +31,6 @@ struct sums {
 
 void sums_finish(struct sums *sums);
 
-/* Write those of the tally into sums->bytes, in place of what is there. 0 or a negative errno. */
-int sums_write(struct sums *sums, enum sums_of of);
-
 /* Add what was written to the tally. 0, -EBADMSG: it is damaged; or another negative errno. */
 int sums_add(struct sums *sums, enum sums_of of, const void *bytes, size_t n);
 
@@ -52,7 +49,7 @@ struct sums_parts {
 
 void sums_parts_finish(struct sums_parts *parts);
 
-/* As sums_write(), and keep them as the next part. 0 or a negative errno. */
+/* Write those of the tally into sums->bytes, and keep them as the next part. 0 or an errno. */
 int sums_keep(struct sums *sums, enum sums_of of, int64_t from_ns, struct sums_parts *parts);
 
 /*
