@@ -18,9 +18,9 @@ static unsigned n_idle_cpus(pid_t follower)
 	if (!load || fscanf(load, "%*s %*s %*s %u/", &n_running) != 1 ||
 	    sched_getaffinity(0, sizeof(cpus), &cpus) < 0)
 		return 0;
-	if (follower)
-		n_running -= image_count_running(follower);
-	unsigned n_cpus = (unsigned)CPU_COUNT(&cpus);
+	unsigned n_cpus = (unsigned)CPU_COUNT(&cpus),
+		 n = follower ? image_count_running(follower) : 0;
+	n_running -= n < n_running ? n : n_running; /* it may run more by now */
 	return n_cpus > n_running ? n_cpus - n_running : 0;
 }
 
