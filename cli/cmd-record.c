@@ -398,52 +398,24 @@ static void archive(const char *trace, struct live_files *files, bool is_quiet)
 	cmd_archive_trace(trace, NULL, &places, is_quiet);
 }
 
-enum analyze_when {
-	ANALYZE_NOT,
-	ANALYZE_AFTER,
-	ANALYZE_BESIDE,
-};
-
-/* Usage is refused as CMD_USAGE. */
-static int read_when(const struct option_set *options, enum analyze_when *ret_when)
+/*
+ * When the trace is analysed. What runs beside the program may cost it some of its caches: who
+ * wants that says so. What changes at the end cannot be read before it.
+ */
+static enum option_choice analyze_when(const struct option_set *options)
 {
-	static const struct {
-		const char *word;
-		enum analyze_when when;
-	} words[] = {
-		{ "-", ANALYZE_BESIDE },
-		{ "beside", ANALYZE_BESIDE },
-		{ "after", ANALYZE_AFTER },
-		{ "no", ANALYZE_NOT },
-	};
-	const char *text = option_text(options, OPTION_ANALYZE);
-
-	/* What runs beside the program may cost it some of its caches: who wants that says so. */
-	*ret_when = option_text(options, OPTION_REPORT) ? ANALYZE_AFTER : ANALYZE_NOT;
-	for (size_t i = 0; text; i++) {
-		if (i == sizeof(words) / sizeof(words[0]))
-			return cmd_usage("--analyze=%s: is `beside' (the recording), `after' or "
-					 "`no'",
-					 text);
-		*ret_when = words[i].when;
-		if (strcmp(text, words[i].word) == 0)
-			break;
-	}
-	return CMD_DONE;
-}
-
-/* What changes at the end cannot be read before it. */
-static enum analyze_when when_possible(enum analyze_when when, const struct option_set *options)
-{
+	bool is_asked = option_origin(options, OPTION_ANALYZE) > OPTION_FROM_DEFAULT;
 	const char *why = option_text(options, OPTION_LAST)	 ? "--last: the trace is cut"
 			  : option_flag(options, OPTION_ARCHIVE) ? "--archive: symbols are packed"
 								 : NULL;
 
-	if (when != ANALYZE_BESIDE || !why)
-		return when;
-	if (option_text(options, OPTION_ANALYZE) && !option_flag(options, OPTION_QUIET))
+	if (!is_asked && option_text(options, OPTION_REPORT))
+		return CHOICE_ANALYZE_AFTER;
+	if (option_choice(options, OPTION_ANALYZE) != CHOICE_ANALYZE_BESIDE || !why)
+		return option_choice(options, OPTION_ANALYZE);
+	if (!option_flag(options, OPTION_QUIET))
 		cmd_warn("%s at the end, so it is analysed after it", why);
-	return ANALYZE_AFTER;
+	return CHOICE_ANALYZE_AFTER;
 }
 
 /* --analyze: whoever opens the trace next finds its database. */
@@ -475,7 +447,6 @@ static int record_once(struct run_options *run, struct saying *saying)
 	};
 	struct run_summary summary;
 	char message[OPTION_MESSAGE_BYTES];
-	enum analyze_when when;
 
 	if (option_flag(options, OPTION_ARCHIVE))
 		run->beside = ARCHIVE_SUFFIX;
@@ -484,10 +455,8 @@ static int record_once(struct run_options *run, struct saying *saying)
 	if (option_text(options, OPTION_REPORT) &&
 	    cmd_check_new(option_text(options, OPTION_REPORT), options) != CMD_DONE)
 		return CMD_FAILED;
-	if (read_when(options, &when) != CMD_DONE)
-		return CMD_USAGE;
-	when = when_possible(when, options);
-	if (when == ANALYZE_BESIDE)
+	const enum option_choice when = analyze_when(options);
+	if (when == CHOICE_ANALYZE_BESIDE)
 		follow_start(options, &follow);
 	run->follower = follow.process.pid > 0 ? follow.process.pid : 0;
 	observer.grown = run->follower ? follow_grown : NULL;
@@ -503,7 +472,7 @@ static int record_once(struct run_options *run, struct saying *saying)
 		archive(summary.output, files, option_flag(options, OPTION_QUIET));
 	if (option_text(options, OPTION_REPORT))
 		report(summary.output, options);
-	else if (when != ANALYZE_NOT)
+	else if (when != CHOICE_ANALYZE_NO)
 		make_database(summary.output, options);
 	return summary.exit_status;
 }

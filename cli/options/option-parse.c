@@ -205,7 +205,12 @@ static const char *bare_text(const struct option_row *row)
 {
 	if (row->type == OPTION_FLAG || row->type == OPTION_ACTION)
 		return "yes";
-	return row->argument && row->argument[0] == '[' ? "-" : NULL;
+	if (!row->argument || row->argument[0] != '[')
+		return NULL;
+	for (int i = 0; row->type == OPTION_CHOICE && i < CHOICE_COUNT; i++)
+		if (option_choice_row((enum option_choice)i)->option == row->id)
+			return option_choice_row((enum option_choice)i)->name;
+	return "-";
 }
 
 /*

@@ -140,16 +140,18 @@ static void append(char *text, size_t n_bytes, const char *more)
 
 void option_argument(enum option_id id, char *text, size_t n_bytes)
 {
-	text[0] = '\0';
-	if (option_rows[id].argument)
-		append(text, n_bytes, option_rows[id].argument);
-	for (int i = 0; i < CHOICE_COUNT; i++) {
-		if (choice_rows[i].option != id || option_rows[id].type != OPTION_CHOICE)
+	const char *argument = option_rows[id].argument ?: "";
+	bool is_choice = option_rows[id].type == OPTION_CHOICE, is_first = true;
+
+	snprintf(text, n_bytes, "%s", is_choice ? *argument ? "[" : "" : argument);
+	for (int i = 0; is_choice && i < CHOICE_COUNT; i++) {
+		if (choice_rows[i].option != id)
 			continue;
-		if (text[0])
-			append(text, n_bytes, "|");
+		append(text, n_bytes, is_first ? "" : "|");
 		append(text, n_bytes, choice_rows[i].name);
+		is_first = false;
 	}
+	append(text, n_bytes, is_choice && *argument ? "]" : "");
 }
 
 const char *option_choice_name(enum option_choice choice)

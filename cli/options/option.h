@@ -114,7 +114,7 @@ const char *option_foreign_hint(enum command_id command, const char *word);
 /* Whether the command has the option. */
 bool option_is_of(enum option_id id, enum command_id command);
 
-/* Write the argument as people read it ("FILE", "auto|clock"; "" without one); cut to n_bytes. */
+/* Write the argument as people read it ("FILE", "a|b", "[a|b]"; "" without one), cut to n_bytes. */
 void option_argument(enum option_id id, char *text, size_t n_bytes);
 
 struct option_value {
