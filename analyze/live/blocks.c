@@ -223,6 +223,32 @@ static int rename_block(struct memory *memory, const struct memory_allocation *a
 	return r < 0 ? r : live_blocks_insert(&thread->image->blocks, block);
 }
 
+/* A block that lives now is a row, and counted. Returns 0 or -ENOMEM. */
+static int add_birth(struct memory *memory, struct memory_thread *thread,
+		     const struct memory_allocation *allocation, const struct heap_block *block)
+{
+	struct memory_image *image = thread->image;
+	const struct block_weight weight = memory_weight(memory, block);
+	const struct block_birth birth = memory_birth(memory, image, block);
+
+	/* Pages that realloc has moved have the marks of the old block. */
+	if (memory->notes_ends && block->previous_id &&
+	    freed_pages_add(&image->ends.pages, block->address, block->size) < 0)
+		return -ENOMEM;
+	memory->n_allocations++;
+	int r = block_rows_born(memory->allocations, &birth);
+	if (r < 0)
+		return r;
+	if (memory->keeps_freed)
+		alignment_allocation(&memory->tally->alignment,
+				     &(struct alignment_moment){ image->row, block->allocated_ns,
+								 block->address, block->size });
+	memory->tally->total.reallocations += allocation->link != 0 && !allocation->detail;
+	tally_allocation(memory->tally, block->site, &weight, block->allocated_ns);
+	kinds_allocated(&memory->kinds, kinds_of(&memory->kinds, &image->kinds, block), &weight);
+	return 0;
+}
+
 int memory_allocated(struct memory *memory, const struct memory_allocation *allocation,
 		     struct owner_block *ret_block)
 {
@@ -239,7 +265,6 @@ int memory_allocated(struct memory *memory, const struct memory_allocation *allo
 
 	if (!thread)
 		return -ENOMEM;
-	const struct block_weight weight = memory_weight(memory, &block);
 	struct memory_end_of end;
 	struct heap_block inner;
 	if (is_made_within(thread, allocation, &inner)) {
@@ -255,24 +280,9 @@ int memory_allocated(struct memory *memory, const struct memory_allocation *allo
 
 	if (move)
 		move->link = 0;
-	/* Pages that realloc has moved have the marks of the old block. */
-	if (memory->notes_ends && block.previous_id &&
-	    freed_pages_add(&thread->image->ends.pages, block.address, block.size) < 0)
-		return -ENOMEM;
-	memory->n_allocations++;
-	const struct block_birth birth = memory_birth(memory, thread->image, &block);
-	r = block_rows_born(memory->allocations, &birth);
+	r = add_birth(memory, thread, allocation, &block);
 	if (r < 0)
 		return r;
-	if (memory->keeps_freed)
-		alignment_allocation(&memory->tally->alignment,
-				     &(struct alignment_moment){ thread->image->row,
-								 block.allocated_ns, block.address,
-								 block.size });
-	memory->tally->total.reallocations += allocation->link != 0 && !allocation->detail;
-	tally_allocation(memory->tally, block.site, &weight, block.allocated_ns);
-	kinds_allocated(&memory->kinds, kinds_of(&memory->kinds, &thread->image->kinds, &block),
-			&weight);
 	thread->allocated_id = block.id;
 	thread->nested_id = allocation->flags & TRACE_EVENT_NESTED ? block.id : 0;
 	thread->freed.id = 0;
